@@ -1,0 +1,1 @@
+"""Decision rules, intervals and forecast scores: numbers in, numbers out."""

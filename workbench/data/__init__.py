@@ -1,0 +1,1 @@
+"""From sources to a tokenized, split, hashed corpus and a resumable stream."""

@@ -1,0 +1,1 @@
+"""An experiment's life: filing, promotion, full-scale runs, verdict."""

@@ -1,0 +1,1 @@
+"""What a configuration counts and costs, without torch."""

@@ -1,0 +1,1 @@
+"""Small runs that choose: recipes, search, sweep, ladder, selection."""

@@ -1,0 +1,1 @@
+"""What was promised and what happened: an append-only, signed, verifiable log."""

@@ -1,0 +1,238 @@
+"""The typed front matter of ``proposal.md``: every field that a person fills in by hand."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+PLACEHOLDER = "FILL IN"
+"""What the scaffold writes where an answer is owed; a proposal that keeps one is refused."""
+
+
+def _answered(text: str) -> str:
+    if not text.strip() or PLACEHOLDER in text:
+        raise ValueError("still to be filled in")
+    return text.strip()
+
+
+Text = Annotated[str, AfterValidator(_answered)]
+"""A sentence written by a person: not empty, not the scaffold's placeholder."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class _Lists(_Strict):
+    # YAML lists arrive as Python lists; tuples are only accepted outside strict mode.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class Hypothesis(_Strict):
+    """One statement that the verdict can support or refute."""
+
+    id: str = Field(pattern=r"^H[1-9][0-9]?$")
+    statement: Text
+    direction: Literal["treatment_lower", "treatment_higher"]
+    """Of the primary metric."""
+    mechanism: Text
+    would_change_my_mind: Text
+    minimum_effect: float = Field(gt=0)
+    """Smallest difference of the primary metric worth acting on, in its unit."""
+
+
+class Design(_Lists):
+    """What differs between the arms, what does not, and how often it is repeated."""
+
+    manipulated: tuple[str, ...] = Field(min_length=1)
+    """Dotted keys of the run configuration; exactly the keys of the recipe's space."""
+    held_fixed: tuple[Text, ...] = Field(min_length=1)
+    control_arm: Text
+    scales: tuple[str, ...] = Field(min_length=2)
+    """The recipe's scales that the ladder runs, rising."""
+    seeds: int = Field(ge=1, le=100)
+    """Full-scale repeats an arm."""
+    pairing: Literal["none"] = "none"
+
+
+class PrimaryMeasure(_Strict):
+    """The one number that decides."""
+
+    metric: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    evaluation_set: Literal["sealed_test"]
+    step_rule: Literal["final"]
+    direction: Literal["minimize", "maximize"]
+
+
+class Guardrail(_Strict):
+    """A bound that must hold whatever the primary metric says."""
+
+    metric: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    at_most: float
+
+
+class Measures(_Lists):
+    """What is measured."""
+
+    primary: PrimaryMeasure
+    secondary: tuple[str, ...] = ()
+    guardrails: tuple[Guardrail, ...] = ()
+
+
+class Sampler(_Strict):
+    """How the sweep proposes points."""
+
+    name: Literal["random", "tpe", "qmc"]
+    seed: int = Field(ge=0, le=2**31 - 1)
+
+
+class Pruning(_Strict):
+    """When a trial is stopped early."""
+
+    rule: Literal["none", "median"]
+    startup_trials: int = Field(default=4, ge=1)
+    warmup_evaluations: int = Field(default=1, ge=0)
+
+
+class Rerun(_Strict):
+    """The top of the sweep, run again on seeds that the sweep never saw."""
+
+    top_k: int = Field(ge=1, le=20)
+    fresh_seeds: int = Field(ge=2, le=50)
+
+
+class SweepPlan(_Strict):
+    """The registered search."""
+
+    recipe: str = Field(pattern=r"^proxies/[a-z0-9][a-z0-9._-]*\.yaml$")
+    sampler: Sampler
+    budget_trials: int = Field(ge=1, le=100_000)
+    """A total, also across interruptions."""
+    pruning: Pruning
+    failed_trials: Literal["count", "retry_once"]
+    """Whether a failed trial uses up budget at once, or is tried once more first."""
+    tie_break: Literal["earlier_trial", "fewer_tokens"]
+    rerun: Rerun
+
+
+class Actions(_Strict):
+    """What will be done on each outcome."""
+
+    supported: Text
+    refuted: Text
+    inconclusive: Text
+    void: Text
+
+
+class DecisionRule(_Strict):
+    """How the verdict follows from the numbers."""
+
+    hypothesis: str
+    claim: str = Field(pattern=r"^(superior|superior_by|non_inferior|equivalent)\([0-9.e+-]+\)$")
+    interval: Literal["welch_t"]
+    stopping: str = Field(pattern=r"^fixed\([0-9]+\)$")
+    alpha: float = Field(gt=0, lt=0.5)
+    multiplicity: Literal["none"]
+    """One registered claim: nothing to correct for."""
+    actions: Actions
+
+    @property
+    def claim_kind(self) -> str:
+        """``superior`` and the like."""
+        return self.claim.partition("(")[0]
+
+    @property
+    def margin(self) -> float:
+        """The δ of the claim, in the primary metric's unit."""
+        return float(self.claim.partition("(")[2].rstrip(")"))
+
+    @property
+    def fixed_n(self) -> int:
+        """Seeds an arm at which the rule is applied."""
+        return int(re.sub(r"\D", "", self.stopping))
+
+
+class Divergence(_Strict):
+    """When a run counts as diverged, and what that does to the verdict."""
+
+    loss_above: float = Field(gt=0)
+    """Training loss (nats a token) above this for ``patience`` steps; non-finite always counts."""
+    patience: int = Field(ge=1)
+    rule: Literal["arm_void", "exclude"]
+    """A diverged run makes the verdict void, or is left out and reported."""
+
+
+class Contingency(_Strict):
+    """A planned response to something that may happen."""
+
+    when: Text
+    then: Text
+    max_uses: int = Field(ge=1)
+
+
+class ScalingRule(_Strict):
+    """Why a key differs between the proxies and full scale."""
+
+    key: str
+    rule: Literal["registered", "power"]
+    """``registered``: the value in full.yaml stands. ``power``: proxy × (ratio of ``of``)^exponent,
+    from the recipe's base."""
+    of: str | None = None
+    exponent: float | None = None
+    why: Text
+
+    @model_validator(mode="after")
+    def _power_is_complete(self) -> "ScalingRule":
+        if (self.rule == "power") != (self.of is not None and self.exponent is not None):
+            raise ValueError("rule 'power' needs 'of' and 'exponent', rule 'registered' neither")
+        return self
+
+
+class ForecastPlan(_Strict):
+    """How the full-scale result will be predicted before it is known."""
+
+    method: Literal["power_law", "last_scale"]
+    """``power_law``: the ladder's means against compute; ``last_scale``: the largest proxy's."""
+    expected_improvement: float
+    """The proposer's own guess, scored beside the method's."""
+
+
+class PromotionPlan(_Lists):
+    """From proxies to full scale."""
+
+    scaling_rules: tuple[ScalingRule, ...] = ()
+    budget_device_hours: float = Field(gt=0)
+    forecast: ForecastPlan
+
+
+class Proposal(_Lists):
+    """The front matter of a proposal, version 1."""
+
+    proposal: Literal["v1"]
+    title: Text
+    owner: Text
+    kind: Literal["data_mixture", "balance", "schedule", "architecture", "optimizer", "other"]
+    parent_question: str = ""
+    pilots_seen: Text
+    foreknowledge: Literal["none", "related_results", "pilot_outcomes", "these_outcomes"]
+    hypotheses: tuple[Hypothesis, ...] = Field(min_length=1)
+    design: Design
+    measures: Measures
+    sweep: SweepPlan
+    decision: DecisionRule
+    exclusions: tuple[Text, ...] = ()
+    divergence: Divergence
+    contingencies: tuple[Contingency, ...] = ()
+    promotion: PromotionPlan
+    budget_cap_device_hours: float = Field(gt=0)
+    proxy_infidelities: tuple[Text, ...] = Field(min_length=1)
+    threats_to_validity: tuple[Text, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Proposal":
+        ids = [hypothesis.id for hypothesis in self.hypotheses]
+        if self.decision.hypothesis not in ids:
+            raise ValueError(
+                f"decision.hypothesis {self.decision.hypothesis!r} is not one of {ids}"
+            )
+        return self

@@ -1,0 +1,1 @@
+"""Chronicles from the ledger alone."""

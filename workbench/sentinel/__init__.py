@@ -1,0 +1,1 @@
+"""The telemetry schema and the signatures of failure in it."""

@@ -1,0 +1,1 @@
+"""The Lightning side of a run: module, phases, checkpoints, tracking."""
