@@ -16,6 +16,7 @@ import platform
 import pydoc_data.topics
 import re
 import sysconfig
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -88,6 +89,31 @@ class _Lazy:
     text: Callable[[], str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Package:
+    """An installed distribution."""
+
+    name: str
+    """In snake_case."""
+    version: str
+    provenance: str
+    distribution: importlib.metadata.Distribution
+
+    def document(self, name: PurePosixPath, text: Callable[[], str]) -> _Lazy:
+        return _Lazy(id=f"{self.name}/{name.as_posix()}", provenance=self.provenance, text=text)
+
+    def description(self) -> str:
+        """The long description: what the package index shows."""
+        return (self.distribution.read_text("METADATA") or "").partition("\n\n")[2]
+
+    def files(self) -> Iterator[tuple[PurePosixPath, Path]]:
+        """Installed files with names that do not change with the version."""
+        for entry in self.distribution.files or []:
+            parts = ["dist-info" if p.endswith(".dist-info") else p for p in entry.parts]
+            if ".." not in parts:
+                yield PurePosixPath(*parts), Path(str(entry.locate()))
+
+
 def builtin_documents(domain: str) -> Iterator[Document]:
     """Yield the documents of a built-in domain; unreadable or empty ones are left out.
 
@@ -110,8 +136,7 @@ def builtin_versions(domain: str) -> dict[str, str]:
     _known(domain)
     versions = {} if domain == "math" else {"python": platform.python_version()}
     names = {"code": (), "docs": DOCUMENTED, "math": MATHEMATICAL}[domain]
-    for distribution in _installed(names):
-        versions[_snake(distribution.metadata["Name"])] = distribution.version
+    versions |= {package.name: package.version for package in _installed(names)}
     return versions
 
 
@@ -132,11 +157,11 @@ def _listing(domain: str) -> Iterator[_Lazy]:
         return
     if domain == "docs":
         yield from _help_topics()
-        for distribution in _installed(DOCUMENTED):
-            yield from _package_documentation(distribution)
+        for package in _installed(DOCUMENTED):
+            yield from _package_documentation(package)
         return
-    for distribution in _installed(MATHEMATICAL):
-        yield from _package_sources(distribution)
+    for package in _installed(MATHEMATICAL):
+        yield from _package_sources(package)
 
 
 def _known(domain: str) -> None:
@@ -151,12 +176,26 @@ def _snake(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower())
 
 
-def _installed(names: tuple[str, ...]) -> Iterator[importlib.metadata.Distribution]:
+def _installed(names: tuple[str, ...]) -> Iterator[_Package]:
     for name in names:
         try:
-            yield importlib.metadata.distribution(name)
+            distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+        yield _package(distribution)
+
+
+def _package(distribution: importlib.metadata.Distribution) -> _Package:
+    metadata = distribution.metadata  # parsed anew at each access
+    stated = [metadata[field] for field in ("License-Expression", "License") if field in metadata]
+    licence = next((text for text in stated if text.strip()), "licence in package")
+    name, version = metadata["Name"], metadata["Version"]
+    return _Package(
+        name=_snake(name),
+        version=version,
+        provenance=f"{name} {version}, {licence.strip().splitlines()[0][:80]}",
+        distribution=distribution,
+    )
 
 
 def _standard_library() -> Iterator[_Lazy]:
@@ -178,46 +217,19 @@ def _help_topics() -> Iterator[_Lazy]:
         yield _Lazy(id=f"python/help/{name}", provenance=provenance, text=partial(str, text))
 
 
-def _package_sources(distribution: importlib.metadata.Distribution) -> Iterator[_Lazy]:
-    for name, path in _files(distribution):
+def _package_sources(package: _Package) -> Iterator[_Lazy]:
+    for name, path in package.files():
         if name.suffix == ".py" and _NOT_MATH.isdisjoint(name.parts):
-            yield _package_document(distribution, name, partial(_read, path))
+            yield package.document(name, partial(_read, path))
 
 
-def _package_documentation(distribution: importlib.metadata.Distribution) -> Iterator[_Lazy]:
-    yield _package_document(
-        distribution, PurePosixPath("METADATA"), partial(_description, distribution)
-    )
-    for name, path in _files(distribution):
+def _package_documentation(package: _Package) -> Iterator[_Lazy]:
+    yield package.document(PurePosixPath("METADATA"), package.description)
+    for name, path in package.files():
         if name.suffix == ".py" and {"tests", "_vendor"}.isdisjoint(name.parts):
-            yield _package_document(distribution, name, partial(_docstrings, path))
+            yield package.document(name, partial(_docstrings, path))
         elif _PROSE.match(name.name) and name.suffix in ("", ".md", ".rst", ".txt"):
-            yield _package_document(distribution, name, partial(_prose, path))
-
-
-def _package_document(
-    distribution: importlib.metadata.Distribution, name: PurePosixPath, text: Callable[[], str]
-) -> _Lazy:
-    metadata = distribution.metadata
-    package = metadata["Name"]
-    stated = [metadata[field] for field in ("License-Expression", "License") if field in metadata]
-    licence = next((text for text in stated if text.strip()), "licence in package")
-    short = licence.strip().splitlines()[0][:80]
-    return _Lazy(
-        id=f"{_snake(package)}/{name.as_posix()}",
-        provenance=f"{package} {distribution.version}, {short}",
-        text=text,
-    )
-
-
-def _files(
-    distribution: importlib.metadata.Distribution,
-) -> Iterator[tuple[PurePosixPath, Path]]:
-    for entry in distribution.files or []:
-        # The metadata folder's name holds the version; an identity must survive an upgrade.
-        parts = ["dist-info" if part.endswith(".dist-info") else part for part in entry.parts]
-        if ".." not in parts:
-            yield PurePosixPath(*parts), Path(str(entry.locate()))
+            yield package.document(name, partial(_prose, path))
 
 
 def _read(path: Path) -> str:
@@ -235,15 +247,14 @@ def _prose(path: Path) -> str:
     return "".join(line for line in lines if not line.strip().lower().startswith("copyright"))
 
 
-def _description(distribution: importlib.metadata.Distribution) -> str:
-    body = distribution.read_text("METADATA") or ""
-    return body.partition("\n\n")[2]
-
-
 def _docstrings(path: Path) -> str:
     """Return the file's docstrings, each under its name, as ``help()`` prints them."""
     try:
-        module = ast.parse(_read(path))
+        with warnings.catch_warnings():
+            # Other people's escape sequences must neither be reported nor, where warnings are
+            # errors, change what the corpus holds.
+            warnings.simplefilter("ignore")
+            module = ast.parse(_read(path))
     except (SyntaxError, ValueError):
         return ""
     return "\n\n".join(_named_docstrings(module, path.stem))
