@@ -21,6 +21,8 @@ from workbench.training.config import RunConfig
 
 MODEL_PREFIX = "model."
 """Of the decoder's weights among those of the Lightning module."""
+IGNORED_TARGET = -100
+"""Stands for a target that does not count."""
 _TOKENS_A_PASS = 8192
 
 
@@ -98,9 +100,11 @@ def _bits_per_byte(model: MoEDecoder, windows: Windows) -> float:
         mask_BT = torch.from_numpy(windows.mask[part]).to(device)
         inputs_BT = torch.from_numpy(windows.inputs[part]).to(device, torch.int64)
         targets_BT = torch.from_numpy(windows.targets[part]).to(device, torch.int64)
-        logits_BTV = model(inputs_BT, mask_BT).logits_BTV
         losses = functional.cross_entropy(
-            logits_BTV[mask_BT].float(), targets_BT[mask_BT], reduction="none"
+            model(inputs_BT, mask_BT).logits_BTV.flatten(0, 1).float(),
+            targets_BT.masked_fill(~mask_BT, IGNORED_TARGET).flatten(),
+            ignore_index=IGNORED_TARGET,
+            reduction="none",
         )
         # Summed in double: a million fp32 terms would lose the digits that a comparison needs.
         nats.append(float(losses.double().sum()))

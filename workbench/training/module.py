@@ -17,6 +17,7 @@ from workbench.errors import ConflictError, IntegrityError
 from workbench.moe import balance
 from workbench.moe.model import MoEDecoder
 from workbench.training.config import FreezablePart, RunConfig
+from workbench.training.evaluate import IGNORED_TARGET
 from workbench.training.optimizers import (
     build_optimizer,
     freeze,
@@ -147,12 +148,12 @@ class PretrainModule(LightningModule):
         targets_BT = tokens_BT[:, 1:]
         share = targets_BT.numel() / num_targets
         if mask_BT is not None:
-            targets_BT = targets_BT.masked_fill(~mask_BT, _IGNORED)
+            targets_BT = targets_BT.masked_fill(~mask_BT, IGNORED_TARGET)
             share = int(mask_BT.sum()) / num_targets
         nats = functional.cross_entropy(
             output.logits_BTV.flatten(0, 1).float(),
             targets_BT.flatten(),
-            ignore_index=_IGNORED,
+            ignore_index=IGNORED_TARGET,
             reduction="sum",
         )
         aux = balance.switch_loss(output.routing)
@@ -228,7 +229,6 @@ class PretrainModule(LightningModule):
             )
 
 
-_IGNORED = -100
 _MEANS = ("loss", "router_entropy", "max_expert_share", "capacity_utilization", "aux_loss")
 _OWN_STATE = ("identity", "done", "updates")
 
