@@ -27,6 +27,20 @@ def test_builtin_documents_mix_packages() -> None:
     assert {"python", "numpy", "scipy"} <= packages
 
 
+def test_builtin_code_is_the_standard_library_without_what_is_installed_into_it() -> None:
+    names = [document.id for document in first("code", 10_000)]
+    assert {"python/ast.py", "python/json/decoder.py", "python/asyncio/queues.py"} <= set(names)
+    outside = (
+        "site-packages",
+        "dist-packages",
+        "/test/",
+        "encodings",
+        "_sysconfigdata",
+        "/config-",
+    )
+    assert [name for name in names if any(part in name for part in outside)] == []
+
+
 @pytest.mark.slow
 def test_builtin_domains_share_no_document() -> None:
     """A file behind two domains would carry one domain's held-out text into another's training."""
