@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from workbench.analysis.claims import CLAIM_KINDS, ClaimKind
 from workbench.canonical import Json
-from workbench.proxies.recipe import with_values
+from workbench.proxies.recipe import nested, with_values
 from workbench.registry.located import Located, Path
 from workbench.registry.proposal import PLACEHOLDER, ScalingRule
 from workbench.registry.schema_faults import part
@@ -118,27 +118,9 @@ class FullDraft:
     def config(self, base: RunConfig) -> RunConfig | None:
         """Return the control arm's configuration, None where an override is at fault."""
         try:
-            return with_values(base, nested_or_refuse(self.overrides))
+            return with_values(base, nested(self.overrides))
         except ValueError:
             return None
-
-
-def nested_or_refuse(overrides: Mapping[str, Json]) -> dict[str, Json]:
-    """Return dotted overrides as a nested mapping.
-
-    Raises:
-        ValueError: one key is a part of another.
-    """
-    result: dict[str, Json] = {}
-    for key, value in overrides.items():
-        *parents, last = key.split(".")
-        place = result
-        for parent in parents:
-            place = place.setdefault(parent, {})
-            if not isinstance(place, dict):
-                raise ValueError(f"{parent!r} is both a value and a group of keys")  # noqa: TRY004
-        place[last] = value
-    return result
 
 
 def proposal_draft(document: Located) -> ProposalDraft:

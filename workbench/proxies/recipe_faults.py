@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from workbench.canonical import Json
 from workbench.data.config import CorpusConfig
 from workbench.errors import Fault
+from workbench.planner.counts import training_flops_per_token
 from workbench.proxies.recipe import (
     Choice,
     Dimension,
@@ -150,7 +151,7 @@ def _corpus_faults(document: Located, base: RunConfig, corpus: CorpusConfig) -> 
 def _scale_faults(document: Located, base: RunConfig, searched: Sequence[str]) -> Iterator[Fault]:
     scales = document.get(("scales",))
     names: dict[str, int] = {}
-    largest = 0.0
+    largest = 0
     for i in range(len(scales) if isinstance(scales, list) else 0):
         path: Path = ("scales", i)
         scale = part(document, path, TypeAdapter(Scale))
@@ -270,13 +271,7 @@ def _keys(document: Located, path: Path) -> list[str]:
     return list(value) if isinstance(value, Mapping) else []
 
 
-def training_flops(config: RunConfig) -> float:
-    """Return about how many FLOPs a run of the configuration takes: 6 × active parameters × tokens.
-
-    Only compares sizes; the planner counts exactly.
-    """
-    model = config.model
-    attention = 2 * model.d_model**2 * (1 + model.num_kv_heads / model.num_heads)
-    experts = 3 * model.d_model * model.d_expert * (model.top_k + model.num_shared_experts)
-    active = model.num_layers * (attention + experts) + model.vocab_size * model.d_model
-    return 6 * active * config.steps * config.tokens_per_step
+def training_flops(config: RunConfig) -> int:
+    """Return the training FLOPs of a run of the configuration, as the planner counts them."""
+    per_token = training_flops_per_token(config.model, config.batch.seq_len)
+    return per_token * config.steps * config.tokens_per_step
