@@ -179,17 +179,17 @@ class Store:
         with self._writing() as connection:
             connection.execute(_HEADS.insert(), {"size": size, "note": note})
 
-    def notes(self) -> list[str]:
-        """Return the signed heads, oldest first."""
+    def heads(self) -> list[tuple[int, str]]:
+        """Return the size column and the note of each signed head, oldest first."""
+        query = sa.select(_HEADS.c.size, _HEADS.c.note).order_by(_HEADS.c.size)
         with self._reading() as connection:
-            return list(connection.scalars(sa.select(_HEADS.c.note).order_by(_HEADS.c.size)))
+            return [(row.size, row.note) for row in connection.execute(query)]
 
-    def last_note(self) -> tuple[int, str]:
-        """Return the newest signed head with its size, ``(0, "")`` when there is none."""
-        query = sa.select(_HEADS.c.size, _HEADS.c.note).order_by(_HEADS.c.size.desc()).limit(1)
+    def last_note(self) -> str:
+        """Return the newest signed head, empty when there is none."""
+        query = sa.select(_HEADS.c.note).order_by(_HEADS.c.size.desc()).limit(1)
         with self._reading() as connection:
-            row = connection.execute(query).one_or_none()
-        return (row.size, row.note) if row else (0, "")
+            return connection.scalar(query) or ""
 
     def records(
         self, *, since: int = 0, below: int, kind: str | None = None, subject: str | None = None
