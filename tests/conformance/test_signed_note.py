@@ -77,7 +77,7 @@ def test_note_by_another_key_of_the_same_name_is_refused() -> None:
 
 def test_head_of_another_origin_is_refused() -> None:
     note = sign_note(f"example.com/other\n1\n{to_base64(bytes(32))}\n", KEY)
-    with pytest.raises(IntegrityError, match="is of log 'example.com/other'"):
+    with pytest.raises(IntegrityError, match=r"is of log 'example\.com/other'"):
         verify_head(note, KEY.verifier)
 
 

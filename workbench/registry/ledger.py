@@ -144,8 +144,7 @@ class Ledger:
         Raises:
             IntegrityError: an entry is not what it was; names the entry.
         """
-        size, _ = self._store.last_note()
-        for stored in self._store.records(below=size, kind=kind, subject=subject):
+        for stored in self._store.records(below=self.head().size, kind=kind, subject=subject):
             yield read_entry(stored, self.origin)
 
     def head(self) -> SignedHead:
@@ -154,7 +153,7 @@ class Ledger:
         Raises:
             IntegrityError: there is none, or it is malformed.
         """
-        _, note = self._store.last_note()
+        note = self._store.last_note()
         if not note:
             raise IntegrityError(f"log {self.origin!r} has no signed head")
         return parse_head(note)
@@ -176,24 +175,27 @@ class Ledger:
 
     def records(self) -> Iterator[StoredEntry]:
         """Yield the bytes of the entries that the newest signed head covers, unchecked."""
-        size, _ = self._store.last_note()
-        yield from self._store.records(below=size)
+        yield from self._store.records(below=self.head().size)
 
     def notes(self) -> list[str]:
         """Return every head that was signed, oldest first."""
-        return self._store.notes()
+        return [note for _, note in self._store.heads()]
 
     def faults(self, leaves: Sequence[bytes]) -> list[str]:
-        """Return where the store's tree contradicts these leaf hashes of its entries."""
-        try:
-            tree = self._store.tree()
-        except IntegrityError as error:
-            return [str(error)]
-        # The tree may be one ahead of the signed head while another process appends.
+        """Return where the store's tree and heads contradict these leaf hashes of its entries."""
+        # Read in this order, because another process may append meanwhile: the store's newest head
+        # is never older than the one kept beside the keys, nor its tree than its newest head.
+        last = self._keys.last_head()
+        heads = [(size, parse_head(note).size) for size, note in self._store.heads()]
+        tree = self._store.tree()
+        found = [f"the head in row {row} is of size {size}" for row, size in heads if row != size]
+        newest = heads[-1][1] if heads else 0
+        if last is not None and last.size > newest:
+            found.append(f"a head of size {last.size} was signed, the newest here has {newest}")
         stored = self._store.leaves(tree.size)
         if tree_root([*leaves, *stored[len(leaves) :]]) != tree.root():
-            return ["the store's tree is not that of its entries"]
-        return []
+            found.append("the store's tree is not that of its entries")
+        return found
 
     def _append(self, body: Body, body_bytes: bytes, subject: str, refs: Sequence[str]) -> Entry:
         """Do what `append` promises; the caller holds the lock."""
@@ -254,7 +256,7 @@ class Ledger:
     def _sign(self, tree: Frontier) -> None:
         # Only ever called with a tree that is durable, under the lock.
         head = sign_head(self._keys.log, tree.size, tree.root())
-        if self._store.last_note()[0] < tree.size:
+        if self._store.last_note() != head.note:
             self._store.add_head(tree.size, head.note)
         self._keys.keep_head(head)
 

@@ -60,10 +60,10 @@ class StoredEntry:
     body: bytes
     signature: str
     """Base64 of key id ‖ Ed25519 signature by the author, empty for unsigned kinds."""
-    id: str = ""
+    id: str | None = None
     """This and the next two are the store's index columns; a published log has none."""
-    kind: str = ""
-    subject: str = ""
+    kind: str | None = None
+    subject: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

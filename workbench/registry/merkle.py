@@ -161,13 +161,14 @@ def verify_consistency(
     Raises:
         IntegrityError: it is not, the old tree is empty, or the proof is malformed.
     """
-    _check_hashes([old_root, new_root, *proof])
     if old_size == new_size:
-        if proof or old_root != new_root:
+        # Nothing is hashed here: equal roots are equal trees, save that the empty root is fixed.
+        if proof or old_root != new_root or (old_size == 0 and old_root != EMPTY_ROOT):
             raise IntegrityError(
                 f"two trees of {old_size} leaves differ, or their proof has hashes"
             )
         return
+    _check_hashes([old_root, new_root, *proof])
     if not 0 < old_size < new_size or not proof:
         raise IntegrityError(f"{old_size} leaves cannot be shown to be a prefix of {new_size}")
     power_of_two = old_size & (old_size - 1) == 0

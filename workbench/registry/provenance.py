@@ -65,9 +65,12 @@ def _git(root: Path, *arguments: str) -> str | None:
     """Return what git prints, None outside a repository or before its first commit."""
     # Optional locks off: reading the state must not write into the user's repository.
     command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+    # Inside a git hook these name another repository than the folder's.
+    elsewhere = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+    variables = {name: value for name, value in os.environ.items() if name not in elsewhere}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"}
+            command, capture_output=True, text=True, check=False, env=variables | {"LC_ALL": "C"}
         )
     except FileNotFoundError:
         return None

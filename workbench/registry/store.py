@@ -56,6 +56,8 @@ _HEADS = sa.Table(
 )
 # Counting rows would read them all; the sequence has no gaps.
 _COUNT = "SELECT coalesce(max(sequence) + 1, 0) FROM entries"
+_CLASH = "SELECT 1 FROM entries WHERE leaf = NEW.leaf OR id = NEW.id"
+_LAST_HEAD = "SELECT coalesce(max(size), 0) FROM heads"
 _TRIGGERS = (
     ("entries", "UPDATE", "1", "entries are never changed"),
     ("entries", "DELETE", "1", "entries are never deleted"),
@@ -63,8 +65,7 @@ _TRIGGERS = (
         "entries",
         "INSERT",
         # REPLACE deletes without firing the DELETE trigger, so a clash is refused before it.
-        f"NEW.sequence IS NOT ({_COUNT})"
-        " OR EXISTS (SELECT 1 FROM entries WHERE leaf = NEW.leaf OR id = NEW.id)",
+        f"NEW.sequence IS NOT ({_COUNT}) OR EXISTS ({_CLASH})",
         "entries are appended without a gap, each once",
     ),
     ("tree", "UPDATE", "NEW.size IS NOT OLD.size + 1", "the tree grows by one entry"),
@@ -75,7 +76,7 @@ _TRIGGERS = (
     (
         "heads",
         "INSERT",
-        f"NEW.size <= (SELECT coalesce(max(size), 0) FROM heads) OR NEW.size > ({_COUNT})",
+        f"NEW.size <= ({_LAST_HEAD}) OR NEW.size > ({_COUNT})",
         "a signed head is newer than the last and covers durable entries only",
     ),
 )
@@ -178,17 +179,17 @@ class Store:
         with self._writing() as connection:
             connection.execute(_HEADS.insert(), {"size": size, "note": note})
 
-    def notes(self) -> list[str]:
-        """Return the signed heads, oldest first."""
+    def heads(self) -> list[tuple[int, str]]:
+        """Return the size column and the note of each signed head, oldest first."""
+        query = sa.select(_HEADS.c.size, _HEADS.c.note).order_by(_HEADS.c.size)
         with self._reading() as connection:
-            return list(connection.scalars(sa.select(_HEADS.c.note).order_by(_HEADS.c.size)))
+            return [(row.size, row.note) for row in connection.execute(query)]
 
-    def last_note(self) -> tuple[int, str]:
-        """Return the newest signed head with its size, ``(0, "")`` when there is none."""
-        query = sa.select(_HEADS.c.size, _HEADS.c.note).order_by(_HEADS.c.size.desc()).limit(1)
+    def last_note(self) -> str:
+        """Return the newest signed head, empty when there is none."""
+        query = sa.select(_HEADS.c.note).order_by(_HEADS.c.size.desc()).limit(1)
         with self._reading() as connection:
-            row = connection.execute(query).one_or_none()
-        return (row.size, row.note) if row else (0, "")
+            return connection.scalar(query) or ""
 
     def records(
         self, *, since: int = 0, below: int, kind: str | None = None, subject: str | None = None
