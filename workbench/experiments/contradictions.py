@@ -93,15 +93,15 @@ def _direction(draft: ProposalDraft) -> Iterator[Fault]:
     better = {"minimize": "treatment_lower", "maximize": "treatment_higher"}
     wanted = better.get(draft.direction or "")
     one_sided = draft.claim_kind in ("superior", "superior_by")
-    if decided and one_sided and wanted and decided.direction in better.values():
-        if decided.direction != wanted:
-            yield draft.document.fault(
-                (*decided.path, "direction"),
-                f"{decided.id} expects {decided.direction!r}, but the claim {draft.claim_kind} is "
-                f"supported only when the treatment is better, and {draft.direction!r} makes that "
-                f"{wanted!r}",
-                f"write direction: {wanted}, or exchange what the arms are",
-            )
+    if decided is None or wanted is None or not one_sided:
+        return
+    if decided.direction in better.values() and decided.direction != wanted:
+        yield draft.document.fault(
+            (*decided.path, "direction"),
+            f"{decided.id} expects {decided.direction!r}, but {draft.claim_kind} is supported only "
+            f"when the treatment is better, which {draft.direction!r} makes {wanted!r}",
+            f"write direction: {wanted}, or exchange the arms",
+        )
 
 
 def _claim(draft: ProposalDraft) -> Iterator[Fault]:
@@ -114,7 +114,7 @@ def _claim(draft: ProposalDraft) -> Iterator[Fault]:
     if not (math.isfinite(margin) and margin >= 0):
         written = draft.document.get(CLAIM)
         message = f"claim {written!r} has no margin that is a number of at least 0"
-        example = f"{kind}({worth if worth else 0.01:g})"
+        example = f"{kind}({worth or 0.01:g})"
         yield draft.document.fault(CLAIM, message, f"write for example {example}")
     elif margin == 0 and kind == "equivalent":
         message = "equivalent(0) can never be supported: no interval lies within ±0"

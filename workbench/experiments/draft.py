@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from workbench.analysis.claims import CLAIM_KINDS, ClaimKind
 from workbench.canonical import Json
 from workbench.proxies.recipe import nested, with_values
+from workbench.proxies.recipe_faults import base_config
 from workbench.registry.located import Located, Path
 from workbench.registry.proposal import PLACEHOLDER, ScalingRule
 from workbench.registry.schema_faults import part
@@ -182,7 +183,7 @@ def recipe_draft(document: Located) -> RecipeDraft:
         scales=tuple(name for _, name in read.named(("scales",), "name")),
         domains=read.keys(("corpus", "sources")),
         tokenizer_vocabulary=read.whole(("corpus", "tokenizer", "vocab_size")),
-        base=part(document, ("base",), TypeAdapter(RunConfig)),
+        base=base_config(document),
     )
 
 

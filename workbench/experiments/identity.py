@@ -21,7 +21,7 @@ def identity_faults(documents: Mapping[str, Document], source: LogSource) -> lis
 
     Contents are compared as values: a changed comment or key order is the same content.
     """
-    faults: list[Fault] = []
+    faults: dict[tuple[str, Path], Fault] = {}
     parsed = {name: _parsed(document) for name, document in documents.items()}
     for subject, registered in _registered(source):
         for file, name_path, part in _NAMES:
@@ -30,20 +30,19 @@ def identity_faults(documents: Mapping[str, Document], source: LogSource) -> lis
             if new is None or old is None or not _clash(new, old, name_path, part):
                 continue
             name = new.get(name_path)
-            faults.append(
-                new.fault(
-                    name_path,
-                    f"{name!r} was registered with other content by {subject}",
-                    f"give it a new version: {_next_version(name)!r}",
-                )
+            fault = new.fault(
+                name_path,
+                f"{name!r} was registered with other content by {subject}",
+                f"give it a new version: {_next_version(name)!r}",
             )
-    return list(dict.fromkeys(faults))
+            faults.setdefault((file, name_path), fault)
+    return list(faults.values())
 
 
 def registered_changes(
     experiment: str, documents: Mapping[str, Document], source: LogSource
 ) -> Iterator[Fault]:
-    """Yield a warning for each file of a registered experiment that is no longer what was frozen."""
+    """Yield a warning for each file of a registered experiment that is not what was frozen."""
     for subject, registered in _registered(source):
         if subject != experiment:
             continue
@@ -55,7 +54,7 @@ def registered_changes(
         for name, document in documents.items():
             if document.sha256 != frozen[name].sha256:
                 message = "differs from what was registered, which is what runs"
-                remedy = f"git checkout the registered version, or propose a new experiment"
+                remedy = "git checkout the registered version, or propose a new experiment"
                 yield Fault(where=document.path, message=message, remedy=remedy)
 
 

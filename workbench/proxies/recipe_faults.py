@@ -13,6 +13,7 @@ from workbench.data.config import CorpusConfig
 from workbench.errors import Fault
 from workbench.planner.counts import training_flops_per_token
 from workbench.proxies.recipe import (
+    SIMPLEX_KEYS,
     Choice,
     Dimension,
     LogUniform,
@@ -22,7 +23,6 @@ from workbench.proxies.recipe import (
     Uniform,
     dotted,
     nested,
-    value_at,
     with_values,
 )
 from workbench.registry.located import Located, Path
@@ -34,7 +34,7 @@ BUILTIN = ("code", "docs", "math")
 
 def recipe_faults(document: Located) -> list[Fault]:
     """Return every fault between the parts of a recipe."""
-    base = part(document, ("base",), TypeAdapter(RunConfig))
+    base = base_config(document)
     corpus = part(document, ("corpus",), TypeAdapter(CorpusConfig))
     faults: list[Fault] = []
     if corpus is not None:
@@ -42,10 +42,35 @@ def recipe_faults(document: Located) -> list[Fault]:
     if base is not None:
         searched = _keys(document, ("space",))
         faults += _scale_faults(document, base, searched)
-        faults += _space_faults(document, base)
         if corpus is not None:
             faults += _corpus_faults(document, base, corpus)
-    return faults
+    return [*faults, *_space_faults(document, base)]
+
+
+def base_config(document: Located) -> RunConfig | None:
+    """Return a recipe's base as far as other parts can be compared with it, None if not at all.
+
+    Shares that do not sum to 1 are normalised: that fault is told by itself and must not hide the
+    others.
+    """
+    base = document.get(("base",))
+    if not isinstance(base, Mapping):
+        return None
+    normal = {
+        key: _normalised(value) if key in SIMPLEX_KEYS else value for key, value in base.items()
+    }
+    try:
+        return RunConfig.model_validate(normal)
+    except ValidationError:
+        return None
+
+
+def _normalised(shares: Json) -> Json:
+    fits = isinstance(shares, Mapping) and all(
+        isinstance(share, int | float) and share >= 0 for share in shares.values()
+    )
+    total = math.fsum(shares.values()) if fits else 0.0
+    return {name: share / total for name, share in shares.items()} if total > 0 else shares
 
 
 def override_faults(
@@ -174,25 +199,24 @@ def _scale_faults(document: Located, base: RunConfig, searched: Sequence[str]) -
             largest = max(largest, compute)
 
 
-def _space_faults(document: Located, base: RunConfig) -> Iterator[Fault]:
-    plain = base.model_dump(mode="json")
-    known = list(dotted(plain))
+def _space_faults(document: Located, base: RunConfig | None) -> Iterator[Fault]:
+    known = dotted(base.model_dump(mode="json")) if base else {}
     for key in _keys(document, ("space",)):
         path: Path = ("space", key)
-        if key not in known:
+        if base is not None and key not in known:
             message = f"space key {key!r} is not a key of the base"
-            yield document.fault(path, message, nearest(key, known))
+            yield document.fault(path, message, nearest(key, list(known)))
             continue
         dimension = part(document, path, TypeAdapter[Dimension](Dimension))
         if dimension is None:
             continue
-        problem = _kind_problem(key, dimension, value_at(plain, key))
+        problem = _kind_problem(key, dimension, known.get(key))
         if problem is not None:
             yield document.fault((*path, "kind"), *problem)
             continue
         problems = [*_dimension_problems(dimension, base)]
         yield from (document.fault(path, *problem) for problem in problems)
-        if not problems:
+        if base is not None and not problems:
             yield from _reach_faults(document, base, key, dimension)
 
 
@@ -213,7 +237,7 @@ def _kind_problem(key: str, dimension: Dimension, value: Json) -> tuple[str, str
     return None
 
 
-def _dimension_problems(dimension: Dimension, base: RunConfig) -> Iterator[tuple[str, str]]:
+def _dimension_problems(dimension: Dimension, base: RunConfig | None) -> Iterator[tuple[str, str]]:
     if isinstance(dimension, LogUniform | Uniform) and not dimension.low < dimension.high:
         yield f"low {dimension.low:g} is not below high {dimension.high:g}", "exchange the two"
     if isinstance(dimension, MixtureSpace):
@@ -226,14 +250,15 @@ def _dimension_problems(dimension: Dimension, base: RunConfig) -> Iterator[tuple
                 (f"use a minimum below {limit:.4g}"),
             )
     if isinstance(dimension, PhaseSpace):
-        yield from _fraction_problems(dimension, [phase.name for phase in base.phases])
+        yield from _fraction_problems(dimension, base)
 
 
-def _fraction_problems(space: PhaseSpace, phases: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _fraction_problems(space: PhaseSpace, base: RunConfig | None) -> Iterator[tuple[str, str]]:
     named = [*space.ranges, space.rest]
+    phases = [phase.name for phase in base.phases] if base else named
     if sorted(named) != sorted(phases):
         yield (
-            f"ranges and rest name {named}, the base's phases are {list(phases)}",
+            f"ranges and rest name {named}, the base's phases are {phases}",
             "name each phase once: with a range, or as the rest",
         )
     for name, (low, high) in space.ranges.items():

@@ -66,6 +66,25 @@ def load_full(text: str, where: str) -> FullScale:
     return _sound(full, faults, where)
 
 
+def parsed_recipe(text: str, where: str) -> Recipe:
+    """Return a recipe that was accepted before, without the checks that only new files owe.
+
+    Raises:
+        InvalidFileError: it does not fit the model; carries every fault with its line.
+    """
+    recipe, faults = validated(Recipe, read_yaml(text, where), hints=_recipe_hints)
+    return _sound(recipe, faults, where)
+
+
+def parsed_full(text: str, where: str) -> FullScale:
+    """Return a full-scale configuration that was accepted before.
+
+    Raises:
+        InvalidFileError: it does not fit the model; carries every fault with its line.
+    """
+    return load_full(text, where)
+
+
 def _sound(model: Model | None, faults: tuple[Fault, ...], where: str) -> Model:
     if model is None or faults:
         raise InvalidFileError(f"{where} has {counted(len(faults))}", faults)

@@ -121,7 +121,7 @@ class _Teller:
         if isinstance(value, str) and not value.strip():
             return self.document.fault(path, f"{name} is empty", hint)
         if error["type"] == "value_error":
-            return self.document.fault(path, f"{name}: {_own_words(error['msg'])}", hint)
+            return self.document.fault(path, _told_by(path, _own_words(error["msg"])), hint)
         shown = "" if error["type"] in _WITHOUT_VALUE or not path else f", not {_shown(value)}"
         return self.document.fault(path, f"{name} {sentence(error)}{shown}", hint)
 
@@ -191,6 +191,14 @@ def sentence(error: ErrorDetails) -> str:
     if template is None:
         return error["msg"][:1].lower() + error["msg"][1:]
     return template.format(**_plain(error.get("ctx", {})))
+
+
+def _told_by(path: Path, words: str) -> str:
+    """Return a validator's sentence with the whole key before it, or in place of its last part."""
+    last = str(path[-1]) if path else ""
+    if last and words.startswith(f"{last} "):
+        return f"{key_name(path)}{words.removeprefix(last)}"
+    return f"{key_name(path)}: {words}"
 
 
 def _own_words(message: str) -> str:

@@ -79,7 +79,7 @@ def _values(form: Form) -> dict[str, str]:
         "kind": form.kind,
         "recipe_path": form.recipe_path,
         "recipe_identity": form.recipe_identity,
-        "full_name": form.slug,
+        "full_name": f"{form.number}-{form.slug}",
         "manipulated": ", ".join(form.manipulated),
         "control_arm": quoted(form.control_arm),
         "scales": ", ".join(form.scales),
@@ -117,4 +117,4 @@ def _rule_fields(override: Override) -> dict[str, str]:
     fields = {"key": override.key, "rule": "power" if override.of else "registered"}
     if override.of:
         fields |= {"of": override.of, "exponent": repr(override.exponent)}
-    return fields | {"why": override.why}
+    return fields | {"why": quoted(override.why)}
