@@ -1,0 +1,55 @@
+"""What a run ends with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from workbench.sentinel.detector import Finding
+from workbench.training.checkpoints import Checkpoint, RejectedCheckpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivergenceRule:
+    """When a run counts as diverged; a loss that is not finite always does, at once."""
+
+    loss_above: float
+    """Training loss, nats a token."""
+    patience: int
+    """Consecutive steps above it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How an attempt ended, and what the run then was."""
+
+    outcome: Literal["completed", "diverged", "pruned"]
+    reason: str
+    """Why it diverged or was pruned; empty when completed."""
+    attempt: int
+    from_step: int
+    """Steps that were already done when the attempt began."""
+    parent_checkpoint: str
+    """SHA-256 of the checkpoint that it continued; empty for a fresh start."""
+    rejected_checkpoints: tuple[RejectedCheckpoint, ...]
+    """Newer ones that did not verify; set aside as ``….ckpt.rejected``."""
+    last_step: int
+    planned_steps: int
+    tokens: int
+    """Training tokens of this attempt."""
+    device_seconds: float
+    """Wall time of this attempt times its devices, evaluation and saving included."""
+    final: Mapping[str, float] | None
+    """Validation metrics at the last step; None unless completed."""
+    evaluations: tuple[tuple[int, Mapping[str, float]], ...]
+    """(step, validation metrics) of this attempt."""
+    curve: tuple[tuple[int, float], ...]
+    """(step, training loss) of this attempt, thinned to at most 200 points."""
+    findings: tuple[Finding, ...]
+    """Signatures of failure that the sentinel saw in this attempt."""
+    checkpoint: Checkpoint | None
+    """The newest good one."""
+    telemetry_sha256: str
+    mixture: Mapping[str, Mapping[str, float]]
+    """What the run has drawn from each domain, all attempts that survive: shares, epochs, …"""
+    warnings: tuple[str, ...] = ()
+    """What went wrong beside the training, for example a tracking store that was away."""
