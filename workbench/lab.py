@@ -157,9 +157,7 @@ class Lab:
         """File a proposal from the scaffold and return its folder."""
         from workbench.experiments.filing import propose
 
-        return propose(
-            self.layout, title, owner=owner or self.settings.actor, recipe=recipe
-        )
+        return propose(self.layout, title, owner=owner or self.settings.actor, recipe=recipe)
 
     def check(self, number: str) -> Checked:
         """Return the checked files of an experiment with every fault and warning."""
@@ -244,7 +242,9 @@ class Lab:
 
         path = Path(recipe) if Path(recipe).is_absolute() else self.layout.root / recipe
         if not path.is_file():
-            known = ", ".join(f"proxies/{p.name}" for p in sorted(self.layout.proxies.glob("*.yaml")))
+            known = ", ".join(
+                f"proxies/{p.name}" for p in sorted(self.layout.proxies.glob("*.yaml"))
+            )
             raise NotFoundError(f"recipe {recipe} does not exist (known: {known or 'none'})")
         return self._corpus(load_recipe(path.read_text("utf-8"), recipe).corpus, progress)
 

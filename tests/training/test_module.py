@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch import Trainer
 from torch import nn
 
-from workbench.moe.model import DecoderOutput, MoEDecoder, initialise
+from workbench.moe.model import HiddenOutput, MoEDecoder, initialise
 from workbench.moe.router import route
 from workbench.training.fit import _quiet_lightning
 from workbench.training.module import PretrainModule, RunIdentity
@@ -24,6 +24,17 @@ def module_of(config, model=None, kind=PretrainModule):
     return kind(decoder(config) if model is None else model, identity)
 
 
+class Batches:
+    def __init__(self, batches):
+        self._batches = batches
+
+    def __len__(self):
+        return len(self._batches)
+
+    def __iter__(self):
+        return iter(self._batches)
+
+
 def run(module, *batches):
     """Train on the batches as Lightning does."""
     with _quiet_lightning():
@@ -34,7 +45,7 @@ def run(module, *batches):
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
-        ).fit(module, list(batches))
+        ).fit(module, Batches(batches))
     return module
 
 
@@ -48,21 +59,21 @@ def weights(module):
 
 
 class FixedLoss(nn.Module):
-    """Gives a target probability that depends on its sequence alone: loss 10 in the first, 0 in
-    the second."""
+    """Gives target 1 a loss of 10 after token 7 and of 0 after any other."""
 
     def __init__(self):
         super().__init__()
-        self.embedding = nn.Parameter(torch.zeros(1))
+        self.output_embedding = nn.Parameter(torch.full((300, 2), 0.0))
+        with torch.no_grad():
+            self.output_embedding[:, 0] = -50.0
+            self.output_embedding[1, 0] = 0.0
+            # After token 7 token 2 takes so much mass that -log p(1) is 10.
+            self.output_embedding[2, 1] = 50.0 + torch.log(torch.expm1(torch.tensor(10.0)))
 
-    def forward(self, tokens, mask=None):
-        logits = torch.full((*tokens.shape, 300), -50.0)
-        # Target token 1: the others share so much mass that -log p(1) is 10, or none of it.
-        logits[..., 1] = 0.0
-        rest = torch.log(torch.expm1(torch.tensor(10.0)))
-        logits[..., 2] = torch.where(tokens == 7, rest, torch.tensor(-50.0))
+    def hidden(self, tokens, mask=None):
+        hidden = torch.stack([torch.ones(tokens.shape), (tokens == 7).float()], -1)
         routing = route(torch.zeros(tokens.numel(), 4), 2, None if mask is None else mask.flatten())
-        return DecoderOutput(logits_BTV=logits + 0 * self.embedding, routing=(routing,))
+        return HiddenOutput(hidden_BTD=hidden, routing=(routing,))
 
 
 def test_loss_is_the_mean_over_tokens_not_over_micro_batches(make_config):
