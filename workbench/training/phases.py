@@ -107,8 +107,9 @@ def mixture_changes(config: RunConfig) -> tuple[tuple[int, Mixture], ...]:
 
 
 def is_new_level(config: RunConfig, step: int) -> bool:
-    """Return whether the mixture or λ of a step is not that of the step before, so that the loss
-    may jump without anything being wrong.
+    """Return whether a step's mixture or λ is not that of the step before.
+
+    There the loss may jump without anything being wrong.
 
     Raises:
         ValueError: the step or the one before is not one of 1 to ``config.steps``.
