@@ -12,9 +12,7 @@ RELATIVE_TOLERANCE = 1e-3
 """How far a written value may be rounded from what its power rule gives."""
 
 
-def key_changes(
-    proxy: RunConfig, full: RunConfig, rules: Sequence[ScalingRule]
-) -> list[KeyChange]:
+def key_changes(proxy: RunConfig, full: RunConfig, rules: Sequence[ScalingRule]) -> list[KeyChange]:
     """Return each key whose full-scale value differs from the proxy's, with its explanation.
 
     A key without a rule, or with a power rule that gives another value, is a deviation.
