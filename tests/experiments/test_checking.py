@@ -1,5 +1,6 @@
 """``workbench check``: every fault at once, at its line, with what to write instead."""
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -42,8 +43,12 @@ def test_check_answered_proposal_is_sound_and_says_what_will_run(
     plan = checked.plan
     assert plan is not None
     assert (plan.trials, plan.proxy_runs, plan.full_runs) == (16, 4 * 2 * 2, 6)
-    assert plan.trial_tokens == 16 * 120 * 16 * 128
-    assert plan.full_tokens == 6 * 300 * 16 * 128
+    recipe, full = checked.recipe, checked.full
+    assert recipe is not None
+    assert full is not None
+    base = recipe.base
+    assert plan.trial_tokens == 16 * base.steps * base.batch.sequences * base.batch.seq_len
+    assert plan.full_tokens == 6 * full.overrides["steps"] * base.tokens_per_step
     assert plan.detectable_sd == pytest.approx(0.0037, abs=0.0002)
     checked.require()
 
@@ -102,6 +107,8 @@ PROPOSAL_FAULTS = [
     ("of: model.d_model", "of: model.width", "      of:", "no number of the run", "model."),
     ("of: model.d_model", "of: mixture", "      of:", "no number of the run", ""),
     ("  forecast:\n", "  forcast:\n", "promotion:", "promotion.forecast is missing", "predicted"),
+    ("exponent: -0.5", "exponent: 1e9", "      rule: power", "power cannot give", "registered"),
+    ("exponent: -0.5", "exponent: .inf", "      exponent", "is .inf", "finite"),
     (RECIPE, "proxies/other.yaml", "  recipe:", "does not exist", RECIPE),
 ]  # fmt: skip
 
@@ -120,6 +127,7 @@ def test_check_contradiction_in_the_proposal_is_told_at_its_line(
 
 
 FULL_FAULTS = [
+    ("lr: 0.00212", "lr: 0.00214", "  optimizer.lr", "0.00214 is not what", "0.002121"),
     ("phases@1", "phases@2", "extends", "extends 'mixture-lambda-phases@2'", "phases@1"),
     ("  steps: 300", "  steps: 300\n  model.top_k: 4", "  model.top_k", "no scaling rule",
      "{key: model.top_k, rule: registered"),
@@ -279,7 +287,7 @@ def test_check_changed_content_under_a_registered_name_is_refused(
     edited(recipe, "# A sweep recipe", "# A recipe")
     edited(recipe, "lr: 0.003\n", "lr: 0.0030\n")
     assert check(layout, "2", source=ledger).faults == ()  # the same content in other letters
-    edited(recipe, "max_bytes: 1500000", "max_bytes: 1400000")
+    edited(recipe, 'salt: "one"', 'salt: "two"')
     faults = check(layout, "2", source=ledger).faults
     assert [fault.remedy for fault in faults] == [
         "give it a new version: 'mixture-lambda-phases@2'",
@@ -304,3 +312,30 @@ def test_check_registered_experiment_with_changed_files_warns(
     edited(committed / "proposal.md", "# Background", "# Background, later")
     (warning,) = check(layout, "1", source=ledger).warnings
     assert "differs from what was registered" in warning.message
+
+
+ODD_VALUES = (
+    "", "~", "[]", "{}", "true", "-1", "0", "1e308", "x", '""', "[[]]", "{a: 1}", "[1, x]", ".nan",
+    "99999999999999999999999", "'", "a: b", "!x 1", "*a", "superior(1e)", "fixed(999999999999)",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_check_damaged_files_are_always_told_and_never_crash(layout: Layout, folder: Path) -> None:
+    files = [folder / "proposal.md", folder / "full.yaml", layout.root / RECIPE]
+    texts = [file.read_text("utf-8").split("\n") for file in files]
+    generator = random.Random(20260101)
+    told = 0
+    for _ in range(150):
+        for file, lines in zip(files, texts, strict=True):
+            damaged = list(lines)
+            for _ in range(generator.choice((0, 1, 3))):
+                at = generator.randrange(len(damaged))
+                key, colon, _ = damaged[at].partition(":")
+                odd = f"{key}: {generator.choice(ODD_VALUES)}" if colon else damaged[at] * 2
+                damaged[at : at + 1] = generator.choice(([], [odd], [odd], [damaged[at]] * 2))
+            file.write_text("\n".join(damaged), "utf-8")
+        faults = check(layout, "1").faults
+        told += bool(faults)
+        assert all(fault.message.strip() for fault in faults)
+    assert told > 75
