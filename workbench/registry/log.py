@@ -1,0 +1,248 @@
+"""What an entry is made of, and what any log offers to its readers. Knows no database."""
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Literal, Protocol
+
+from pydantic import ConfigDict, Field, StringConstraints
+
+from workbench.canonical import canonical_json, parse_json, profile_faults
+from workbench.errors import IntegrityError, InvalidFileError, WorkbenchError
+from workbench.registry.entries import Body, Record, parse_body
+from workbench.registry.heads import SignedHead
+from workbench.registry.merkle import leaf_hash
+
+RECORD_FORMAT = "1"
+MAX_ENVELOPE_BYTES = 2**16 - 1
+"""An entry bundle writes an entry's length in two bytes (C2SP tlog-tiles)."""
+SALT_SIZE = 16
+
+_HEX = StringConstraints(pattern=r"^[0-9a-f]{64}$")
+_UUID7 = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
+
+
+class Envelope(Record):
+    """The signed-for part of an entry: its canonical JSON is the leaf of the Merkle tree."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    actor: str = Field(min_length=1, max_length=80)
+    body_hash: Annotated[str, _HEX]
+    """SHA-256(0x02 ‖ salt ‖ body): the body can be withheld and still be bound."""
+    id: str = Field(pattern=_UUID7)
+    kind: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
+    log: str = Field(min_length=3, max_length=120)
+    """Origin of the log: an entry of one log is no entry of another."""
+    refs: list[Annotated[str, _HEX]]
+    """Leaf hashes of the earlier entries that this one rests on."""
+    subject: str = Field(pattern=r"^[a-z0-9][a-z0-9:@._-]{0,159}$")
+    time: str = Field(pattern=_TIME)
+    v: Literal[1]
+
+    def to_bytes(self) -> bytes:
+        """Return the RFC 8785 bytes that are hashed."""
+        return canonical_json(self.model_dump(mode="python"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredEntry:
+    """An entry as bytes, exactly as a store or a published log holds it; nothing is trusted."""
+
+    sequence: int
+    leaf: bytes
+    """What the store says is the leaf hash."""
+    envelope: bytes
+    salt: bytes
+    body: bytes
+    signature: str
+    """Base64 of key id ‖ Ed25519 signature by the author, empty for unsigned kinds."""
+    id: str | None = None
+    """This and the next two are the store's index columns; a published log has none."""
+    kind: str | None = None
+    subject: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """An entry whose hashes were checked when it was read."""
+
+    sequence: int
+    """Position in the log, from 0."""
+    leaf: str
+    """Leaf hash, lower-case hexadecimal: how other entries refer to this one."""
+    id: str
+    kind: str
+    subject: str
+    """Experiment folder ``NNNN-slug``, ``lab``, or ``recipe:NAME@V``."""
+    time: str
+    """RFC 3339, UTC, milliseconds, ``Z``."""
+    actor: str
+    refs: tuple[str, ...]
+    body: Body
+    envelope: bytes = field(repr=False)
+    body_bytes: bytes = field(repr=False)
+    salt: bytes = field(repr=False)
+    signature: str = field(repr=False)
+
+
+class LogSource(Protocol):
+    """A log to read from: a ledger's store or its published files."""
+
+    @property
+    def origin(self) -> str:
+        """The log's identity."""
+
+    def entries(self, *, kind: str | None = None, subject: str | None = None) -> Iterator[Entry]:
+        """Yield the entries that the signed head covers, in order.
+
+        Raises:
+            IntegrityError: an entry is not what it was; names the entry.
+        """
+
+    def head(self) -> SignedHead | None:
+        """Return the newest signed head; its signature is checked by `verify_log`."""
+
+
+class RawLog(Protocol):
+    """A log as bytes, for verification and publication."""
+
+    @property
+    def origin(self) -> str:
+        """The log's identity."""
+
+    def records(self) -> Iterator[StoredEntry]:
+        """Yield the entries that the newest signed head covers, unchecked, in order."""
+
+    def notes(self) -> list[str]:
+        """Return the signed heads that the log kept, oldest first; the last is the newest."""
+
+    def faults(self, leaves: Sequence[bytes]) -> list[str]:
+        """Return what contradicts the entries in what else the log holds (indices, tiles)."""
+
+
+def body_hash(salt: bytes, body: bytes) -> str:
+    """Return the hexadecimal SHA-256(0x02 ‖ salt ‖ body)."""
+    return hashlib.sha256(b"\x02" + salt + body).hexdigest()
+
+
+def uuid7(moment: datetime, random: bytes) -> str:
+    """Return a UUID version 7 (RFC 9562, section 5.7).
+
+    Args:
+        moment: its first 48 bits, in milliseconds since 1970.
+        random: ten bytes for the rest.
+    """
+    milliseconds = int(moment.timestamp() * 1000)
+    value = (milliseconds << 80) | int.from_bytes(random[:10], "big")
+    value = value & ~(0xF << 76) | (0x7 << 76)
+    value = value & ~(0x3 << 62) | (0x2 << 62)
+    return str(uuid.UUID(int=value))
+
+
+def timestamp(moment: datetime) -> str:
+    """Return RFC 3339 in UTC with milliseconds.
+
+    Raises:
+        ValueError: the moment has no time zone.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} has no time zone: pass datetime.now(UTC)")
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def signed_text(origin: str, leaf: str) -> str:
+    """Return what an author signs of an entry."""
+    return f"workbench entry v1\n{origin}\n{leaf}\n"
+
+
+def read_envelope(data: bytes) -> Envelope:
+    """Return the envelope of these bytes.
+
+    Raises:
+        IntegrityError: not canonical JSON in the ledger's profile, or a field is not as it must be.
+    """
+    if len(data) > MAX_ENVELOPE_BYTES:
+        raise IntegrityError(f"the envelope has {len(data)} bytes, more than {MAX_ENVELOPE_BYTES}")
+    try:
+        value = parse_json(data)
+        faults = profile_faults(value)
+        if not faults and canonical_json(value) != data:
+            faults = ["the bytes are not canonical (RFC 8785)"]
+        envelope = Envelope.model_validate(value)
+    except ValueError as error:
+        raise IntegrityError(f"the envelope is malformed: {_one_line(error)}") from error
+    if faults:
+        raise IntegrityError(f"the envelope is malformed: {faults[0]}")
+    return envelope
+
+
+def read_body(kind: str, data: bytes) -> Body:
+    """Return the typed body of these bytes.
+
+    Raises:
+        IntegrityError: not canonical JSON in the ledger's profile, or it does not fit its kind.
+    """
+    try:
+        value = parse_json(data)
+        faults = profile_faults(value)
+        if not faults and canonical_json(value) != data:
+            faults = ["the bytes are not canonical (RFC 8785)"]
+        body = parse_body(kind, value)
+    except (ValueError, InvalidFileError) as error:
+        raise IntegrityError(f"the body is malformed: {_one_line(error)}") from error
+    if faults:
+        raise IntegrityError(f"the body is malformed: {faults[0]}")
+    return body
+
+
+def read_entry(stored: StoredEntry, origin: str) -> Entry:
+    """Return the entry after its leaf hash, its log and its body hash were checked.
+
+    Raises:
+        IntegrityError: one of them is wrong; the message names the entry.
+    """
+    try:
+        envelope = read_envelope(stored.envelope)
+        if leaf_hash(stored.envelope) != stored.leaf:
+            raise IntegrityError("the leaf hash is not that of the envelope")
+        if envelope.log != origin:
+            raise IntegrityError(f"it belongs to log {envelope.log!r}")
+        if body_hash(stored.salt, stored.body) != envelope.body_hash:
+            raise IntegrityError("the body is not the one that was hashed")
+        body = read_body(envelope.kind, stored.body)
+    except IntegrityError as error:
+        raise IntegrityError(f"{name_of(stored)}: {error}", remedy="workbench verify") from error
+    return Entry(
+        sequence=stored.sequence,
+        leaf=stored.leaf.hex(),
+        id=envelope.id,
+        kind=envelope.kind,
+        subject=envelope.subject,
+        time=envelope.time,
+        actor=envelope.actor,
+        refs=tuple(envelope.refs),
+        body=body,
+        envelope=stored.envelope,
+        body_bytes=stored.body,
+        salt=stored.salt,
+        signature=stored.signature,
+    )
+
+
+def name_of(stored: StoredEntry) -> str:
+    """Return ``entry 7 (trial 0190…)`` as far as its envelope can be read."""
+    try:
+        value = parse_json(stored.envelope)
+        return f"entry {stored.sequence} ({value['kind']} {value['id']})"
+    except (ValueError, KeyError, TypeError):
+        known = " ".join(part for part in (stored.kind, stored.id) if part) or "unreadable"
+        return f"entry {stored.sequence} ({known})"
+
+
+def _one_line(error: Exception) -> str:
+    text = error.message if isinstance(error, WorkbenchError) else str(error)
+    return " ".join(text.split())

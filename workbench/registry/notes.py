@@ -1,0 +1,212 @@
+"""Signed notes (C2SP signed-note): a text, a blank line, and Ed25519 signature lines."""
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from workbench.errors import IntegrityError
+
+_ED25519 = b"\x01"
+_ID_SIZE = 4
+_NAME = re.compile(r"[^\s+]+\Z")
+_VKEY = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\Z")
+_PRIVATE = re.compile(r"PRIVATE\+KEY\+([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\n?\Z")
+_SIGNATURE_LINE = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/=]+)\Z")
+
+
+def from_base64(text: str) -> bytes:
+    """Return the bytes of canonical standard base64; another spelling of the same bytes is refused.
+
+    Raises:
+        ValueError: the text is not what base64 writes.
+    """
+    data = base64.b64decode(text, validate=True)
+    if base64.b64encode(data).decode() != text:
+        raise ValueError(f"{text!r} is not canonical base64")
+    return data
+
+
+def to_base64(data: bytes) -> str:
+    """Return standard base64 with padding."""
+    return base64.b64encode(data).decode()
+
+
+def _key_id(name: str, public: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:_ID_SIZE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifierKey:
+    """A public key with the name that its signatures carry."""
+
+    name: str
+    public: bytes
+    """32 bytes of an Ed25519 key."""
+
+    @property
+    def key_id(self) -> bytes:
+        """First four bytes of SHA-256(name ‖ newline ‖ 0x01 ‖ key)."""
+        return _key_id(self.name, self.public)
+
+    def __str__(self) -> str:
+        """Return the C2SP vkey, ``name+id+key``."""
+        return f"{self.name}+{self.key_id.hex()}+{to_base64(_ED25519 + self.public)}"
+
+    @classmethod
+    def parse(cls, vkey: str) -> "VerifierKey":
+        """Return the key of a C2SP vkey.
+
+        Raises:
+            IntegrityError: the text is not a vkey of an Ed25519 key, or its id does not fit.
+        """
+        match = _VKEY.match(vkey.strip())
+        if not match:
+            raise IntegrityError(f"verifier key {vkey!r} is not of the form name+id+key")
+        name, key_id, text = match.groups()
+        key = cls(name=name, public=_key_material(text, vkey))
+        if key.key_id.hex() != key_id:
+            raise IntegrityError(f"verifier key {vkey!r} has id {key.key_id.hex()}, not {key_id}")
+        return key
+
+    def accepts(self, signature: bytes, message: bytes) -> bool:
+        """Return whether the 64 bytes are this key's signature of the message."""
+        try:
+            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+
+def _key_material(text: str, shown: str) -> bytes:
+    try:
+        data = from_base64(text)
+    except ValueError as error:
+        raise IntegrityError(f"key {shown!r} is not base64: {error}") from error
+    if data[:1] != _ED25519 or len(data) != 33:
+        raise IntegrityError(f"key {shown!r} is not an Ed25519 key")
+    return data[1:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SigningKey:
+    """A private key with the name that its signatures carry. Its text form is Go's ``note``'s."""
+
+    name: str
+    seed: bytes = field(repr=False)
+    """32 bytes; the Ed25519 private key."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise IntegrityError(f"key name {self.name!r} is empty or has a space or a plus")
+
+    @property
+    def verifier(self) -> VerifierKey:
+        """The public half."""
+        public = Ed25519PrivateKey.from_private_bytes(self.seed).public_key().public_bytes_raw()
+        return VerifierKey(name=self.name, public=public)
+
+    def to_text(self) -> str:
+        """Return the private key as one line. Secret."""
+        key_id = self.verifier.key_id.hex()
+        return f"PRIVATE+KEY+{self.name}+{key_id}+{to_base64(_ED25519 + self.seed)}\n"
+
+    @classmethod
+    def parse(cls, text: str) -> "SigningKey":
+        """Return the key that `to_text` wrote. No message of this function shows the secret.
+
+        Raises:
+            IntegrityError: the text is not such a key.
+        """
+        match = _PRIVATE.match(text)
+        if not match:
+            raise IntegrityError("the private key file is not of the form PRIVATE+KEY+name+id+key")
+        name, key_id, secret = match.groups()
+        try:
+            data = from_base64(secret)
+        except ValueError:
+            data = b""
+        if data[:1] != _ED25519 or len(data) != 33:
+            raise IntegrityError(f"the private key of {name!r} is not an Ed25519 key")
+        key = cls(name=name, seed=data[1:])
+        if key.verifier.key_id.hex() != key_id:
+            raise IntegrityError(f"the private key of {name!r} does not have the id {key_id}")
+        return key
+
+    def signature(self, text: str) -> str:
+        """Return base64 of key id ‖ Ed25519 signature, as it stands on a signature line."""
+        raw = Ed25519PrivateKey.from_private_bytes(self.seed).sign(text.encode())
+        return to_base64(self.verifier.key_id + raw)
+
+
+def sign_note(text: str, key: SigningKey) -> str:
+    """Return the note: the text, which must end in a newline, a blank line and the signature.
+
+    Raises:
+        ValueError: the text cannot be the text of a note.
+    """
+    if not text.endswith("\n") or _has_control_characters(text):
+        raise ValueError("a note's text ends in a newline and has no other control characters")
+    return f"{text}\n— {key.name} {key.signature(text)}\n"
+
+
+def verify_signature(text: str, signature: str, key: VerifierKey) -> None:
+    """Check base64 of key id ‖ signature over the text.
+
+    Raises:
+        IntegrityError: it is malformed, by another key, or not over this text.
+    """
+    try:
+        data = from_base64(signature)
+    except ValueError as error:
+        raise IntegrityError(f"a signature is malformed: {error}") from error
+    if data[:_ID_SIZE] != key.key_id:
+        raise IntegrityError(f"a signature is not by the key {key}")
+    if not key.accepts(data[_ID_SIZE:], text.encode()):
+        raise IntegrityError(f"a signature by {key.name!r} does not fit what it signs")
+
+
+def verify_note(note: str, key: VerifierKey) -> str:
+    """Return the text of a note that this key signed. Signatures by other keys are passed over.
+
+    Raises:
+        IntegrityError: the note is malformed, the key did not sign it, or its signature is wrong.
+    """
+    text, signatures = split_note(note)
+    found = [s for name, s in signatures if name == key.name and _names_key(s, key)]
+    if not found:
+        raise IntegrityError(f"the note carries no signature by the key {key}")
+    for signature in found:
+        verify_signature(text, signature, key)
+    return text
+
+
+def split_note(note: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return a note's text and its (key name, signature) lines, unverified.
+
+    Raises:
+        IntegrityError: the note is malformed.
+    """
+    text, separator, tail = note.rpartition("\n\n")
+    lines = tail.split("\n")
+    if not separator or lines.pop() != "" or not lines or _has_control_characters(note):
+        raise IntegrityError("a signed note is a text, a blank line and signature lines")
+    matches = [_SIGNATURE_LINE.match(line) for line in lines]
+    signatures = [(match[1], match[2]) for match in matches if match]
+    if len(signatures) != len(lines):
+        raise IntegrityError("a signature line of the note is malformed")
+    return f"{text}\n", signatures
+
+
+def _names_key(signature: str, key: VerifierKey) -> bool:
+    try:
+        return from_base64(signature)[:_ID_SIZE] == key.key_id
+    except ValueError as error:
+        raise IntegrityError(f"a signature line of the note is malformed: {error}") from error
+
+
+def _has_control_characters(text: str) -> bool:
+    return any(ord(character) < 0x20 and character != "\n" for character in text)
