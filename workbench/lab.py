@@ -3,12 +3,14 @@
 Imports that cost time are inside the methods, so that a reading command never loads training code.
 """
 
+import importlib.util
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
-from workbench.canonical import fingerprint
 from workbench.data.config import CorpusConfig
 from workbench.data.corpus import Corpus
 from workbench.errors import ConflictError, InvalidFileError, MissingDependencyError, NotFoundError
@@ -16,14 +18,36 @@ from workbench.experiments.checking import Checked
 from workbench.experiments.filing import Receipt
 from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.progress import Progress, silent
+from workbench.experiments.summaries import RunsReport, SweepReport
 from workbench.layout import Layout, find_lab, slug
 from workbench.registry.entries import Decision, Forecast, Note, Registration
 from workbench.registry.ledger import Ledger
-from workbench.registry.log import Entry, LogSource
+from workbench.registry.log import Entry
+from workbench.registry.publish import PublishedLog, PublishSummary
 from workbench.reports.stages import ExperimentStatus, experiment_statuses
+from workbench.reports.verification import VerifiableLog, Verification
 from workbench.settings import Settings, absolute_url, load_settings
 
 Clock = Callable[[], datetime]
+TRAINING_PACKAGES = ("datasets", "lightning", "mlflow", "optuna", "tokenizers", "torch")
+LAB_FOLDERS = ("experiments", "proxies", "registry", "reports")
+"""What runs is read from the ledger, so changes in these folders are no changes of the code."""
+
+
+class Campaign(Protocol):
+    """`workbench.experiments.campaign.Campaign`, which takes seconds to import."""
+
+    def sweep(self) -> SweepReport:
+        """Run what is left of the sweep."""
+
+    def promote(self) -> Entry:
+        """Run the ladder and promote."""
+
+    def run(self) -> RunsReport:
+        """Run what is left at full scale."""
+
+    def verdict(self, *, incomplete: bool) -> Entry:
+        """Judge by the registered rule."""
 
 
 def utc_now() -> datetime:
@@ -99,10 +123,10 @@ class Lab:
             clock=self.clock,
         )
 
-    def source(self) -> LogSource:
+    def source(self) -> VerifiableLog:
         """Return the ledger to read: the store where there is one, else the published files."""
         if self._has_store():
-            return self.ledger()
+            return self._stored()
         if (self.layout.registry / "checkpoint").is_file():
             return PublishedLog(self.layout.registry)
         raise NotFoundError(
@@ -289,9 +313,10 @@ class Lab:
     @contextmanager
     def _campaign(
         self, number: str, *, exploratory: bool, progress: Progress
-    ) -> "Iterator[Campaign]":
+    ) -> Iterator[Campaign]:
         plan = self._plan(number, exploratory=exploratory)
         # Refusals come first: the training stack takes seconds to import.
+        _require_training_extra()
         from workbench.experiments.campaign import Campaign
         from workbench.experiments.deviations import refuse_other_data
         from workbench.registry import provenance
@@ -328,6 +353,7 @@ class Lab:
         return registered_plan(self.source(), folder.name)
 
     def _corpus(self, config: CorpusConfig, progress: Progress) -> Corpus:
+        _require_training_extra()
         from workbench.data.build import build_corpus
 
         return build_corpus(
@@ -359,10 +385,35 @@ class Lab:
         """Verify the ledger offline and recompute every verdict from it."""
         from workbench.reports.verification import verify_lab
 
-        return verify_lab(self._log(published=published), kept_head=self._kept_head())
+        log = self._published() if published or not self._has_store() else self._stored()
+        return verify_lab(log, vkey=log.vkey, kept_head=self._kept_head(log))
+
+    def _published(self) -> PublishedLog:
+        return PublishedLog(self.layout.registry)
+
+    def _stored(self) -> Ledger:
+        return Ledger.inspect(
+            url=self.store_url, origin=self.settings.origin, keys_dir=self.settings.keys_dir
+        )
+
+    def _kept_head(self, log: VerifiableLog) -> str | None:
+        """Return the published head when the store is verified: it was kept outside of it."""
+        checkpoint = self.layout.registry / "checkpoint"
+        if isinstance(log, PublishedLog) or not checkpoint.is_file():
+            return None
+        return checkpoint.read_text("utf-8")
 
     def publish(self) -> PublishSummary:
         """Write the ledger's new entries into ``registry/`` as static files."""
         from workbench.registry.publish import publish
 
         return publish(self.source(), self.layout.registry)
+
+
+def _require_training_extra() -> None:
+    missing = [n for n in TRAINING_PACKAGES if importlib.util.find_spec(n) is None]
+    if missing:
+        raise MissingDependencyError(
+            f"this command needs {', '.join(missing)}, which the core install leaves out",
+            remedy="pip install 'pretrain-workbench[train]'",
+        )

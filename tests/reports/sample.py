@@ -211,9 +211,7 @@ class MemoryLog:
                 yield entry
 
     def head(self) -> SignedHead | None:
-        return SignedHead(
-            origin=self.origin, size=len(self.found), root=bytes(32), note=NOTE
-        )
+        return SignedHead(origin=self.origin, size=len(self.found), root=bytes(32), note=NOTE)
 
     def replace_body(self, kind: str, **changes: Any) -> None:
         """Change the first entry of a kind in place, as no real log would allow."""
@@ -430,16 +428,25 @@ def _promotion(log: MemoryLog) -> None:
             candidates=candidates,
             changes=[
                 KeyChange(
-                    key="steps", proxy=120, full=STEPS, explained_by="scaling rule: registered",
+                    key="steps",
+                    proxy=120,
+                    full=STEPS,
+                    explained_by="scaling rule: registered",
                     deviation=False,
                 ),
                 KeyChange(
-                    key="optimizer.lr", proxy="0.003", full="0.0021213",
-                    explained_by="scaling rule: power of model.d_model", deviation=False,
+                    key="optimizer.lr",
+                    proxy="0.003",
+                    full="0.0021213",
+                    explained_by="scaling rule: power of model.d_model",
+                    deviation=False,
                 ),
                 KeyChange(
-                    key="evaluation.every", proxy=40, full=100,
-                    explained_by="deviation: not named in the proposal", deviation=True,
+                    key="evaluation.every",
+                    proxy=40,
+                    full=100,
+                    explained_by="deviation: not named in the proposal",
+                    deviation=True,
                 ),
             ],
             configs={
@@ -474,8 +481,13 @@ def _forecast(target: str, point: float, spread: float, means: Sequence[float]) 
         spread=spread,
         scales=[
             ScalePoint(
-                scale=scale, parameters=n, tokens=t, compute_flops=6.0 * n * t, mean=mean,
-                sd=0.004, n=3,
+                scale=scale,
+                parameters=n,
+                tokens=t,
+                compute_flops=6.0 * n * t,
+                mean=mean,
+                sd=0.004,
+                n=3,
             )
             for scale, n, t, mean in (
                 ("tiny", 412_000, 245_760, means[0]),
@@ -507,7 +519,11 @@ def _curve(seed: int, gain: float, first: int, last: int) -> list[CurvePoint]:
     steps = [step for step in range(4, STEPS + 1, 4) if first < step <= last]
     return [
         CurvePoint(
-            step=step, loss=2.9 + 4.7 * math.exp(-step / 38) + 9 / (step + 14) - gain * step / STEPS
+            step=step,
+            loss=2.9
+            + 4.7 * math.exp(-step / 38)
+            + 9 / (step + 14)
+            - gain * step / STEPS
             + noise[step],
         )
         for step in steps
@@ -519,8 +535,12 @@ def _evaluations(seed: int, gain: float, first: int, last: int) -> list[Evaluati
     return [
         EvaluationPoint(
             step=step,
-            values={"bpb_macro": 1.78 + 1.1 * math.exp(-step / 110) - gain * 0.3 * step / STEPS
-                    + generator.gauss(0, 0.004)},
+            values={
+                "bpb_macro": 1.78
+                + 1.1 * math.exp(-step / 110)
+                - gain * 0.3 * step / STEPS
+                + generator.gauss(0, 0.004)
+            },
         )
         for step in range(100, STEPS + 1, 100)
         if first < step <= last
@@ -679,9 +699,7 @@ def verdict_body(
         direction="minimize",
         values={
             arm: [
-                SeedValue(
-                    seed_index=i, value=v, run=f"{arm}/seed-{i}", checkpoint_sha256="ab" * 32
-                )
+                SeedValue(seed_index=i, value=v, run=f"{arm}/seed-{i}", checkpoint_sha256="ab" * 32)
                 for i, v in enumerate(values)
             ]
             for arm, values in (("control", control), ("treatment", treatment))

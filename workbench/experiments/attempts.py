@@ -33,8 +33,9 @@ class RunHistory:
     def final(self) -> Attempt | None:
         """The attempt that completed or diverged; such a run is never started again."""
         last = self.last
-        done = last is not None and last.ended is not None
-        return last if done and last.ended.outcome in ("completed", "diverged") else None
+        if last is None or last.ended is None:
+            return None
+        return last if last.ended.outcome in ("completed", "diverged") else None
 
 
 def run_name(arm: str, seed_index: int) -> str:

@@ -88,7 +88,7 @@ class Runner:
             run=run,
             arm=arm,
             seed_index=index,
-            seed=str(self.plan.seed(index)),
+            seed=str(self.plan.seeds[index]),
             attempt=point.attempt,
             from_step=point.from_step,
             parent_checkpoint=point.parent_checkpoint,
@@ -185,7 +185,7 @@ class Runner:
             "workbench.config_sha256": sha256,
         }
         params: dict[str, Json] = {
-            "seed": str(self.plan.seed(index)),
+            "seed": str(self.plan.seeds[index]),
             "steps": config.steps,
             "mixture": config.mixture,
             "balance_weight": config.balance.weight,

@@ -168,11 +168,13 @@ class _Reader:
         self._seen: set[int] = set()
 
     def read(self, node: Node, path: Path) -> Json:
-        self.lines.setdefault(path, self._line(node))
         if id(node) in self._seen:
-            # The composer returns the same node for every alias of an anchor.
-            self._refuse(node, path, "uses a YAML alias", "write the value out")
+            # The composer returns the anchor's node for every alias, with the anchor's line.
+            line = self.lines.get(path) or self.lines[path[:-1]]
+            message = f"{key_name(path)} uses a YAML alias"
+            self._add(line, message, "write the value out")
             return None
+        self.lines.setdefault(path, self._line(node))
         self._seen.add(id(node))
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
@@ -216,7 +218,7 @@ class _Reader:
             return text
         value = plain_scalar(text)
         if _NON_FINITE.match(text) or (isinstance(value, float) and not math.isfinite(value)):
-            self._refuse(node, path, f"is {text}", "give a finite number")
+            self._refuse(node, path, f"is {text[:60]}", "give a finite number")
             return None
         return value
 
@@ -228,8 +230,11 @@ class _Reader:
         self, node: Node, path: Path, message: str, remedy: str, *, named: bool = True
     ) -> None:
         text = f"{key_name(path)} {message}" if named else message
-        where = f"{self.where}:{self._line(node)}"
-        self.faults.append(Fault(where=where, message=text, remedy=remedy))
+        self._add(self._line(node), text, remedy)
+
+    def _add(self, line: int, message: str, remedy: str) -> None:
+        fault = Fault(where=f"{self.where}:{line}", message=message, remedy=remedy)
+        self.faults.append(fault)
 
     def _line(self, node: Node) -> int:
         return self.first_line + int(node.start_mark.line)

@@ -107,6 +107,11 @@ class _Teller:
         return path
 
     def _fault(self, path: Path, error: ErrorDetails) -> Fault:
+        if not path:
+            # The document itself, or a configuration that the model put together from it.
+            inner = ".".join(str(step) for step in error["loc"])
+            words = f"{inner} {sentence(error)}" if inner else sentence(error)
+            return self.document.fault(path, f"{key_name(path)}: {words}")
         value = self.document.get(path)
         name = key_name(path)
         hint = self.hints.get(dotted_key(path), "")
@@ -122,7 +127,7 @@ class _Teller:
             return self.document.fault(path, f"{name} is empty", hint)
         if error["type"] == "value_error":
             return self.document.fault(path, _told_by(path, _own_words(error["msg"])), hint)
-        shown = "" if error["type"] in _WITHOUT_VALUE or not path else f", not {_shown(value)}"
+        shown = "" if error["type"] in _WITHOUT_VALUE else f", not {_shown(value)}"
         return self.document.fault(path, f"{name} {sentence(error)}{shown}", hint)
 
     def _either(self, path: Path, first: Fault, error: ErrorDetails) -> Fault:
@@ -195,8 +200,8 @@ def sentence(error: ErrorDetails) -> str:
 
 def _told_by(path: Path, words: str) -> str:
     """Return a validator's sentence with the whole key before it, or in place of its last part."""
-    last = str(path[-1]) if path else ""
-    if last and words.startswith(f"{last} "):
+    last = str(path[-1])
+    if words.startswith(f"{last} "):
         return f"{key_name(path)}{words.removeprefix(last)}"
     return f"{key_name(path)}: {words}"
 
@@ -219,7 +224,7 @@ def _shown(value: Json) -> str:
 
 
 def comment_hints(text: str) -> dict[str, str]:
-    """Return what the comment above each key of a template says, by dotted key.
+    """Return what the comment above each key of a template says, by dotted key; "" without one.
 
     Commented-out keys (``# key: value`` below an empty list) count as keys, so that a template can
     show an optional field without setting it.
@@ -237,8 +242,7 @@ def comment_hints(text: str) -> dict[str, str]:
         parents = [(depth, name) for depth, name in parents if depth < indent]
         parents.append((indent, key["key"]))
         dotted = ".".join(name for _, name in parents)
-        if comment:
-            hints.setdefault(dotted, " ".join(comment))
+        hints.setdefault(dotted, " ".join(comment))
         comment = []
     return hints
 

@@ -56,6 +56,14 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Entries:
+    """The entries that the citations lead to: time, kind and actor a row."""
+
+    type: ClassVar[str] = "entries"
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Picture:
     """A figure."""
 
@@ -120,7 +128,7 @@ class Folded:
 
     type: ClassVar[str] = "folded"
     summary: str
-    block: "Table | Prose | Verbatim | Lines"
+    block: "Table | Entries | Prose"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +143,7 @@ Block: TypeAlias = (
     Paragraph
     | Lines
     | Table
+    | Entries
     | Picture
     | Prose
     | Logbook

@@ -98,15 +98,15 @@ def _search(facts: ExperimentFacts) -> list[Clause]:
     clauses = [clause(text, merged_sources(facts.sweep.trials))]
     if facts.exploratory:
         other = count(len(facts.exploratory.trials), "exploratory trial")
-        clauses.append(
-            clause(f"Besides, {other} ran.", merged_sources(facts.exploratory.trials))
-        )
+        clauses.append(clause(f"Besides, {other} ran.", merged_sources(facts.exploratory.trials)))
     return clauses
 
 
 def _operators(facts: ExperimentFacts) -> list[Clause]:
     actors = Counter(entry.actor for entry in facts.entries)
-    who = listed([f"{actor} ({count(n, 'entry', 'entries')})" for actor, n in sorted(actors.items())])
+    who = listed(
+        [f"{actor} ({count(n, 'entry', 'entries')})" for actor, n in sorted(actors.items())]
+    )
     clauses = [clause(f"Recorded by {who}.")]
     if facts.registration:
         tools = facts.registration.value.environment

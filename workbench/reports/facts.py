@@ -165,7 +165,8 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
     entries = tuple(source.entries(subject=experiment))
     if not entries:
         raise NotFoundError(
-            f"the ledger has no entry about {experiment!r}", remedy=f"workbench register {experiment}"
+            f"the ledger has no entry about {experiment!r}",
+            remedy=f"workbench register {experiment}",
         )
     head = source.head()
     registration = _last(of_kind(entries, Registration))

@@ -48,6 +48,11 @@ class Event:
     grave: bool
     """An incident, deviation, failure or a void verdict: marked in the margin."""
 
+    @property
+    def date(self) -> str:
+        """``YYYY-MM-DD``."""
+        return self.time[:10]
+
 
 def timeline(facts: ExperimentFacts) -> tuple[Event, ...]:
     """Return the rows in the order of the ledger."""

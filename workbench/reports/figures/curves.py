@@ -149,9 +149,7 @@ def _label_ends(
     arms = _arms(runs)
     means = []
     for arm in arms:
-        known = [
-            v for run, v in zip(runs, values, strict=True) if run.arm == arm and v is not None
-        ]
+        known = [v for run, v in zip(runs, values, strict=True) if run.arm == arm and v is not None]
         means.append(sum(known) / len(known) if known else y.high)
     words = [f"{arm}, n\u00a0=\u00a0{sum(r.arm == arm for r in runs)}" for arm in arms]
     if canvas.narrow:

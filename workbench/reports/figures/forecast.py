@@ -63,7 +63,7 @@ def ladder(facts: ExperimentFacts) -> Figure | None:
     )
 
 
-def _sources(facts: ExperimentFacts, found: Sequence[Cited[Forecast]]) -> tuple[Source, ...]
+def _sources(facts: ExperimentFacts, found: Sequence[Cited[Forecast]]) -> tuple[Source, ...]:
     scored = [facts.verdict] if facts.verdict and facts.verdict.value.scores else []
     return merged_sources([*found, *scored])
 
@@ -140,9 +140,7 @@ def _ladder_labels(canvas: Canvas, ladders: Sequence[_Ladder], right: float, y: 
     if canvas.narrow:
         items = [(item.target, partial(stroke, arm_style(item.target))) for item in ladders]
         shown = any(item.observed is not None for item in ladders)
-        legend(
-            canvas, 44, canvas.height - 6, [*items, *([("observed", result)] if shown else [])]
-        )
+        legend(canvas, 44, canvas.height - 6, [*items, *([("observed", result)] if shown else [])])
         return
     wanted = [y.at(item.forecast.point) for item in ladders]
     for item, place in zip(ladders, spread_labels(wanted, 16, y.end, y.start), strict=True):
