@@ -15,6 +15,7 @@ from workbench.registry.entries import BODIES, Body, Genesis
 from workbench.registry.heads import SignedHead, parse_head, sign_head
 from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import (
+    MAX_ENVELOPE_BYTES,
     RECORD_FORMAT,
     SALT_SIZE,
     Entry,
@@ -228,6 +229,11 @@ class Ledger:
             data = envelope.to_bytes()
         except ValueError as error:
             raise InvalidFileError(f"the entry cannot be recorded: {error}") from error
+        if len(data) > MAX_ENVELOPE_BYTES:
+            raise InvalidFileError(
+                f"the envelope has {len(data)} bytes, more than {MAX_ENVELOPE_BYTES}: "
+                f"{len(refs)} references are too many"
+            )
         leaf = leaf_hash(data)
         text = signed_text(self.origin, leaf.hex())
         return StoredEntry(
