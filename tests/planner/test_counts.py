@@ -1,0 +1,88 @@
+"""Counts equal the real model's and the published ones."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from workbench.moe.config import ModelConfig
+from workbench.moe.model import MoEDecoder
+from workbench.planner.counts import (
+    active_parameters,
+    kv_cache_bytes_per_token,
+    total_parameters,
+    training_flops_per_token,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    vocab_size: int = 300
+    d_model: int = 32
+    num_layers: int = 3
+    num_heads: int = 4
+    num_kv_heads: int = 2
+    num_experts: int = 6
+    top_k: int = 2
+    d_expert: int = 20
+    num_shared_experts: int = 1
+    max_seq_len: int = 16
+    qk_norm: bool = True
+    tie_embeddings: bool = True
+
+
+SHAPES = [
+    Shape(),
+    Shape(tie_embeddings=False, qk_norm=False, num_shared_experts=0),
+    Shape(num_kv_heads=4, top_k=6, num_shared_experts=3),
+    Shape(num_experts=1, top_k=1, num_layers=1),
+]
+
+
+def model_of(shape: Shape) -> MoEDecoder:
+    return MoEDecoder(ModelConfig.model_validate(vars(shape)))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_total_parameters_any_shape_equals_the_models(shape):
+    assert total_parameters(shape) == sum(p.numel() for p in model_of(shape).parameters())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_active_parameters_any_shape_leaves_out_the_experts_not_chosen(shape):
+    idle = 0
+    for name, parameter in model_of(shape).named_parameters():
+        if ".experts." in name:
+            idle += (shape.num_experts - shape.top_k) * parameter[0].numel()
+    assert active_parameters(shape) == total_parameters(shape) - idle
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_training_flops_matrix_products_equal_those_that_run(shape):
+    model, sequences, seq_len = model_of(shape), 2, 16
+    tokens = torch.randint(0, shape.vocab_size, (sequences, seq_len))
+    with FlopCounterMode(display=False) as counter:
+        model(tokens).logits_BTV.sum().backward()
+    # Each position multiplies with the keys and the values of itself and those before it.
+    pairs = sum(position + 1 for position in range(seq_len))
+    attention = sequences * shape.num_layers * 3 * 2 * 2 * shape.d_model * pairs
+    counted = counter.get_total_flops() + attention
+    assert training_flops_per_token(shape, seq_len) * sequences * seq_len == counted
+
+
+@pytest.mark.parametrize(
+    ("layers", "kv_heads", "heads", "d_model", "published"),
+    [(126, 8, 128, 16_384, 516_096), (80, 8, 64, 8_192, 327_680)],
+    ids=["llama-3.1-405b", "qwen-2.5-72b"],
+)
+def test_kv_cache_published_systems_match(layers, kv_heads, heads, d_model, published):
+    shape = Shape(num_layers=layers, num_kv_heads=kv_heads, num_heads=heads, d_model=d_model)
+    assert kv_cache_bytes_per_token(shape) == published
+
+
+def test_counts_import_no_torch():
+    code = "import sys, workbench.planner.counts; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

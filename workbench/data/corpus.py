@@ -1,0 +1,189 @@
+"""A built corpus: tokens of training and validation text, and what is known about them.
+
+The sealed test split is not reachable from here; see `workbench.data.sealed`.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from workbench.canonical import fingerprint
+from workbench.data.builtin import text_versions
+from workbench.data.config import CorpusConfig
+from workbench.data.manifest import (
+    DOCUMENTS_NAME,
+    FORMAT,
+    TOKENIZER_NAME,
+    Manifest,
+    Shard,
+    damaged,
+    file_sha256,
+    read_manifest,
+)
+from workbench.data.tokenizer import load_tokenizer, token_bytes
+from workbench.errors import ConflictError, NotFoundError
+from workbench.registry.entries import DataState
+
+Tokens: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
+
+
+def corpus_fingerprint(config: CorpusConfig) -> str:
+    """Return a corpus's identity before it is built.
+
+    Any change of a source, filter, split or tokenizer, of the Python or of a package whose text it
+    holds is another corpus, so that nothing built under one is ever used under another.
+    """
+    identity = {"config": config.model_dump(mode="json"), "text": text_versions(config)}
+    return fingerprint({"format": FORMAT, **identity})
+
+
+def corpus_folder(config: CorpusConfig, corpora: Path) -> Path:
+    """Return where the corpus is or will be built."""
+    digest = corpus_fingerprint(config).removeprefix("sha256:")
+    return corpora / f"{config.name.replace('@', '-v')}-{digest[:16]}"
+
+
+def open_corpus(config: CorpusConfig, corpora: Path) -> "Corpus":
+    """Return the built corpus of a configuration; sizes are checked, `Corpus.verify` hashes.
+
+    Raises:
+        NotFoundError: it was not built.
+        IntegrityError: its manifest or the size of a file is not what was built.
+    """
+    folder = corpus_folder(config, corpora)
+    if not folder.is_dir():
+        raise NotFoundError(
+            f"corpus {config.name} is not built on this machine ({folder.name} is missing)",
+            remedy="workbench data build RECIPE",
+        )
+    return read_corpus(folder, key=corpus_fingerprint(config))
+
+
+def read_corpus(folder: Path, *, key: str) -> "Corpus":
+    """Return the corpus in a folder if it is the one with this identity and has all its files.
+
+    Raises:
+        IntegrityError: it is not.
+    """
+    manifest = read_manifest(folder)
+    if manifest.key != key:
+        raise damaged(folder, f"it is {manifest.key}, not {key}")
+    width = np.dtype(manifest.token_type).itemsize
+    for shard in _shards(manifest):
+        path = folder / shard.path
+        if not path.is_file() or path.stat().st_size != shard.tokens * width:
+            raise damaged(folder, f"{shard.path} is missing or has another size")
+    return Corpus(folder=folder, manifest=manifest)
+
+
+def _shards(manifest: Manifest) -> list[Shard]:
+    return [shard for by_domain in manifest.shards.values() for shard in by_domain.values()]
+
+
+class Corpus:
+    """Tokens by split and domain. Made by `open_corpus` and `build.build_corpus`."""
+
+    def __init__(self, *, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+
+    @property
+    def name(self) -> str:
+        """``name@version`` of the recipe's corpus."""
+        return self.manifest.config.name
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the contents: configuration, counts and the hash of every file."""
+        return self.manifest.fingerprint
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """In alphabetical order; a domain's number is its place here."""
+        return tuple(sorted(self.manifest.stages))
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens of the tokenizer, end-of-text included."""
+        return self.manifest.vocab_size
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that was trained on the training split."""
+        return load_tokenizer(self.folder / TOKENIZER_NAME)
+
+    @cached_property
+    def token_bytes(self) -> NDArray[np.int64]:
+        """UTF-8 bytes of each token, shape ``(vocab,)``; 0 for end-of-text."""
+        return token_bytes(self.tokenizer)
+
+    def tokens(self, split: str, domain: str) -> Tokens:
+        """Return a domain's tokens, one long read-only sequence, mapped from the file.
+
+        Raises:
+            ConflictError: the sealed test split.
+            NotFoundError: no such split or domain.
+        """
+        if split == "test":
+            raise ConflictError(
+                f"the test split of corpus {self.name} is sealed: only a verdict reads it",
+                remedy="use the validation split, or: workbench verdict NNNN",
+            )
+        by_domain = self.manifest.shards.get(split, {})
+        if domain not in by_domain:
+            raise NotFoundError(
+                f"corpus {self.name} has no {split!r} tokens of a domain {domain!r}",
+                remedy=f"splits: train, validation; domains: {', '.join(self.domains)}",
+            )
+        return map_shard(self, by_domain[domain])
+
+    def natural_mixture(self) -> dict[str, float]:
+        """Return each domain's share of the training split's UTF-8 bytes."""
+        sizes = {domain: self.manifest.shards["train"][domain].bytes for domain in self.domains}
+        return {domain: size / sum(sizes.values()) for domain, size in sizes.items()}
+
+    def decode(self, ids: Sequence[int] | NDArray[np.integer]) -> str:
+        """Return the text of token ids; end-of-text is left out, broken characters are marked."""
+        return str(self.tokenizer.decode([int(i) for i in ids], skip_special_tokens=True))
+
+    def state(self) -> DataState:
+        """Return what the ledger records about the corpus."""
+        shards = [
+            (f"{split}_{domain}", shard)
+            for split, by_domain in self.manifest.shards.items()
+            for domain, shard in by_domain.items()
+        ]
+        return DataState(
+            corpus=self.name,
+            manifest=self.fingerprint,
+            documents={name: shard.documents for name, shard in shards},
+            tokens={name: shard.tokens for name, shard in shards},
+            duplicates_removed=sum(s.duplicates for s in self.manifest.stages.values()),
+            natural_mixture=self.natural_mixture(),
+            builder=self.manifest.builder,
+        )
+
+    def verify(self) -> None:
+        """Hash every file of the corpus again.
+
+        Raises:
+            IntegrityError: a file is not what was built; the first one is named.
+        """
+        expected = [(shard.path, shard.sha256) for shard in _shards(self.manifest)]
+        expected.append((TOKENIZER_NAME, self.manifest.tokenizer_sha256))
+        expected.append((DOCUMENTS_NAME, self.manifest.documents_sha256))
+        for name, sha256 in expected:
+            path = self.folder / name
+            if not path.is_file() or file_sha256(path) != sha256:
+                raise damaged(self.folder, f"{name} is not the file that was built")
+
+
+def map_shard(corpus: Corpus, shard: Shard) -> Tokens:
+    """Return a shard's tokens, mapped read-only from its file."""
+    path = corpus.folder / shard.path
+    return np.memmap(path, dtype=corpus.manifest.token_type, mode="r", shape=(shard.tokens,))

@@ -1,0 +1,84 @@
+"""Causal attention with RoPE, optional QK-norm and grouped queries; and the RMSNorm.
+
+Shape suffixes: B sequences, T positions, D model width, H query heads, G key/value heads,
+C head width.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench.moe.config import ModelConfig
+
+NORM_EPS = 1e-6
+
+
+class RMSNorm(nn.Module):
+    """``x / sqrt(mean(x²) + 1e-6) · weight`` over the last dimension (Zhang & Sennrich 2019)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the normalised tensor in the data type of the input."""
+        return functional.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), NORM_EPS)
+
+
+class Attention(nn.Module):
+    """Causal self-attention; a position sees itself and those before it."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.num_heads = config.num_heads
+        self.num_kv_heads = config.num_kv_heads
+        self.head_dim = config.d_model // config.num_heads
+        width_kv = self.num_kv_heads * self.head_dim
+        self.query = nn.Parameter(torch.zeros(config.d_model, config.d_model))
+        self.key = nn.Parameter(torch.zeros(width_kv, config.d_model))
+        self.value = nn.Parameter(torch.zeros(width_kv, config.d_model))
+        self.output = nn.Parameter(torch.zeros(config.d_model, config.d_model))
+        self.query_norm = RMSNorm(self.head_dim) if config.qk_norm else nn.Identity()
+        self.key_norm = RMSNorm(self.head_dim) if config.qk_norm else nn.Identity()
+
+    def forward(self, x_BTD: Tensor, rotation: "Rotation") -> Tensor:
+        """Return the attention output, [B, T, D]."""
+        q_BTHC = functional.linear(x_BTD, self.query).unflatten(-1, (self.num_heads, -1))
+        k_BTGC = functional.linear(x_BTD, self.key).unflatten(-1, (self.num_kv_heads, -1))
+        v_BTGC = functional.linear(x_BTD, self.value).unflatten(-1, (self.num_kv_heads, -1))
+        q_BTHC = rotation(self.query_norm(q_BTHC))
+        k_BTGC = rotation(self.key_norm(k_BTGC))
+        mixed_BHTC = functional.scaled_dot_product_attention(
+            q_BTHC.transpose(1, 2),
+            k_BTGC.transpose(1, 2),
+            v_BTGC.transpose(1, 2),
+            is_causal=True,
+            enable_gqa=self.num_heads != self.num_kv_heads,
+        )
+        return functional.linear(mixed_BHTC.transpose(1, 2).flatten(2), self.output)
+
+
+class Rotation(nn.Module):
+    """Rotary position embedding (Su et al. 2021, section 3.2.2), the two halves of a head paired.
+
+    Angles are fp32 and are not part of the state: they follow from the configuration.
+    """
+
+    cos_TC: Tensor
+    sin_TC: Tensor
+
+    def __init__(self, head_dim: int, max_seq_len: int, theta: float) -> None:
+        super().__init__()
+        exponent = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
+        angle = torch.outer(torch.arange(max_seq_len, dtype=torch.float64), theta**-exponent)
+        angle_TC = torch.cat((angle, angle), dim=-1)
+        self.register_buffer("cos_TC", angle_TC.cos().float(), persistent=False)
+        self.register_buffer("sin_TC", angle_TC.sin().float(), persistent=False)
+
+    def forward(self, x_BTHC: Tensor) -> Tensor:
+        """Return each head vector rotated by its position times its pair's frequency."""
+        length = x_BTHC.shape[1]
+        cos_T1C = self.cos_TC[:length].unsqueeze(1).to(x_BTHC.dtype)
+        sin_T1C = self.sin_TC[:length].unsqueeze(1).to(x_BTHC.dtype)
+        first, second = x_BTHC.chunk(2, dim=-1)
+        return x_BTHC * cos_T1C + torch.cat((-second, first), dim=-1) * sin_T1C

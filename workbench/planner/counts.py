@@ -1,0 +1,92 @@
+"""Parameters, training FLOPs and key/value cache of a decoder's shape. Pure Python.
+
+Conventions. One multiply-add is two FLOPs; a backward pass costs twice a forward pass, so that a
+training token costs three forward passes; only matrix products count (no norms, softmax, rotary
+embedding, activations, embedding look-up, optimizer). The head counts whether tied or not.
+Attention counts the causal half: a position sees (seq_len + 1)/2 positions on average. Nothing is
+recomputed.
+"""
+
+# ruff: noqa: D102 -- the shape's names are documented in ModelConfig
+
+from typing import Protocol
+
+
+class DecoderShape(Protocol):
+    """The sizes that counts depend on; `workbench.moe.config.ModelConfig` has them."""
+
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def d_model(self) -> int: ...
+    @property
+    def num_layers(self) -> int: ...
+    @property
+    def num_heads(self) -> int: ...
+    @property
+    def num_kv_heads(self) -> int: ...
+    @property
+    def num_experts(self) -> int: ...
+    @property
+    def top_k(self) -> int: ...
+    @property
+    def d_expert(self) -> int: ...
+    @property
+    def num_shared_experts(self) -> int: ...
+    @property
+    def qk_norm(self) -> bool: ...
+    @property
+    def tie_embeddings(self) -> bool: ...
+
+
+def total_parameters(shape: DecoderShape) -> int:
+    """Return every parameter of the decoder; tied embeddings count once."""
+    norms = 2 * shape.d_model + (2 * _head_dim(shape) if shape.qk_norm else 0)
+    layer = _attention(shape) + _router(shape) + norms
+    layer += (shape.num_experts + shape.num_shared_experts) * _expert(shape)
+    matrices = 1 if shape.tie_embeddings else 2
+    return shape.num_layers * layer + matrices * _embedding(shape) + shape.d_model
+
+
+def active_parameters(shape: DecoderShape) -> int:
+    """Return the parameters that one token uses: the total without the experts not chosen."""
+    idle = (shape.num_experts - shape.top_k) * _expert(shape)
+    return total_parameters(shape) - shape.num_layers * idle
+
+
+def training_flops_per_token(shape: DecoderShape, seq_len: int) -> int:
+    """Return forward and backward FLOPs a training token, by this module's conventions.
+
+    6 × (attention, router and used experts of every layer + head) + 6·L·d·(seq_len + 1) for the
+    products with keys and values.
+    """
+    used = (shape.top_k + shape.num_shared_experts) * _expert(shape)
+    layer = _attention(shape) + _router(shape) + used
+    # Scores and mixing: 2 products × 2 FLOPs × d × (seq_len + 1)/2 positions, three times.
+    positions = 6 * shape.d_model * (seq_len + 1)
+    return shape.num_layers * (6 * layer + positions) + 6 * _embedding(shape)
+
+
+def kv_cache_bytes_per_token(shape: DecoderShape, bytes_per_value: int = 2) -> int:
+    """Return the bytes that inference keeps for each token of context; 2 a value in bf16."""
+    return 2 * shape.num_layers * shape.num_kv_heads * _head_dim(shape) * bytes_per_value
+
+
+def _head_dim(shape: DecoderShape) -> int:
+    return shape.d_model // shape.num_heads
+
+
+def _attention(shape: DecoderShape) -> int:
+    return 2 * shape.d_model * (shape.d_model + shape.num_kv_heads * _head_dim(shape))
+
+
+def _router(shape: DecoderShape) -> int:
+    return shape.d_model * shape.num_experts
+
+
+def _expert(shape: DecoderShape) -> int:
+    return 3 * shape.d_model * shape.d_expert
+
+
+def _embedding(shape: DecoderShape) -> int:
+    return shape.vocab_size * shape.d_model

@@ -1,0 +1,197 @@
+"""From a recipe's dimensions to the values of one trial, and back to a sampler's coordinates.
+
+A sampler only knows independent coordinates: numbers between bounds, or one of several choices.
+Simplex points are made from them here, so that every sampler searches the same space.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+from workbench.canonical import Json
+from workbench.proxies.recipe import (
+    Choice,
+    Dimension,
+    LogUniform,
+    MixtureSpace,
+    PhaseSpace,
+    Uniform,
+    nested,
+)
+
+Coordinate: TypeAlias = int | float
+"""A number between bounds, or the position of a choice."""
+
+UNIT_LOW, UNIT_HIGH = 1e-9, 1 - 1e-9
+"""Bounds of the coordinate u of a share: -log(u) is finite, and never 0 for all shares."""
+
+
+class Source(Protocol):
+    """Whatever proposes coordinates: a search, or fixed values."""
+
+    def between(self, name: str, low: float, high: float, *, log: bool = False) -> float:
+        """Return a number between the bounds."""
+
+    def one_of(self, name: str, count: int) -> int:
+        """Return the position of one of ``count`` choices."""
+
+
+def draw(
+    space: Mapping[str, Dimension], control: Mapping[str, Json], source: Source
+) -> dict[str, Json]:
+    """Return the values of one trial as a nested configuration fragment, unrounded.
+
+    Args:
+        space: Dotted key to dimension.
+        control: The control's value under each dotted key: phases without a range keep theirs.
+        source: Where the coordinates come from, asked in the order of the space.
+    """
+    return nested({key: _value(key, space[key], control[key], source) for key in space})
+
+
+def coordinates(
+    space: Mapping[str, Dimension], values: Mapping[str, Json]
+) -> dict[str, Coordinate]:
+    """Return the coordinates nearest to the values under the space's dotted keys.
+
+    A value outside its dimension is moved to the nearest bound; one that has no place in it (a
+    choice that is not offered) is left out.
+    """
+    found: dict[str, Coordinate] = {}
+    for key, dimension in space.items():
+        found.update(_coordinates(key, dimension, values[key]))
+    return found
+
+
+def coordinate_names(space: Mapping[str, Dimension]) -> tuple[str, ...]:
+    """Return the names of all coordinates, in the order in which `draw` asks for them."""
+    names: list[str] = []
+    for key, dimension in space.items():
+        names += [f"{key}.{part}" for part in _parts(dimension)] or [key]
+    return tuple(names)
+
+
+def space_faults(space: Mapping[str, Dimension], control: Mapping[str, Json]) -> list[str]:
+    """Return what is wrong with a space, each fault with its key and the offending value.
+
+    Args:
+        space: Dotted key to dimension.
+        control: The control's value under each dotted key.
+    """
+    return [fault for key in space for fault in _faults(key, space[key], control[key])]
+
+
+def _value(key: str, dimension: Dimension, control: Json, source: Source) -> Json:
+    if isinstance(dimension, MixtureSpace):
+        return _mixture(key, dimension, source)
+    if isinstance(dimension, PhaseSpace):
+        return _fractions(key, dimension, control, source)
+    if isinstance(dimension, Choice):
+        return dimension.values[source.one_of(key, len(dimension.values))]
+    log = isinstance(dimension, LogUniform)
+    return source.between(key, dimension.low, dimension.high, log=log)
+
+
+def _mixture(key: str, dimension: MixtureSpace, source: Source) -> dict[str, float]:
+    # Normalised exponentials are uniform on the simplex: Dirichlet(1) as independent Gamma(1)
+    # variates (Devroye 1986, chapter XI, theorem 4.1).
+    weights = {
+        domain: -math.log(source.between(f"{key}.{domain}", UNIT_LOW, UNIT_HIGH))
+        for domain in dimension.domains
+    }
+    total = math.fsum(weights.values())
+    free = 1 - dimension.minimum * len(weights)
+    return {d: dimension.minimum + free * weight / total for d, weight in weights.items()}
+
+
+def _fractions(
+    key: str, dimension: PhaseSpace, control: Mapping[str, float], source: Source
+) -> dict[str, float]:
+    ranged = {
+        phase: source.between(f"{key}.{phase}", low, high)
+        for phase, (low, high) in dimension.ranges.items()
+    }
+    values = {phase: ranged.get(phase, share) for phase, share in control.items()}
+    others = math.fsum(share for phase, share in values.items() if phase != dimension.rest)
+    # A remainder of -1e-17 is rounding, not a negative phase.
+    return values | {dimension.rest: max(0.0, 1 - others)}
+
+
+def _coordinates(key: str, dimension: Dimension, value: Json) -> dict[str, Coordinate]:
+    if isinstance(dimension, MixtureSpace):
+        return _mixture_coordinates(key, dimension, value)
+    if isinstance(dimension, PhaseSpace):
+        return {
+            f"{key}.{phase}": _within(value[phase], low, high)
+            for phase, (low, high) in dimension.ranges.items()
+        }
+    if isinstance(dimension, Choice):
+        return {key: dimension.values.index(value)} if value in dimension.values else {}
+    return {key: _within(value, dimension.low, dimension.high)}
+
+
+def _mixture_coordinates(
+    key: str, dimension: MixtureSpace, shares: Mapping[str, float]
+) -> dict[str, Coordinate]:
+    # Any common factor of the exponentials gives the same shares; their expected sum, one each,
+    # puts the point where the sampler would most often look for it.
+    free = 1 - dimension.minimum * len(dimension.domains)
+    found: dict[str, Coordinate] = {}
+    for domain in dimension.domains:
+        part = max(0.0, shares.get(domain, 0.0) - dimension.minimum) / free
+        unit = math.exp(-part * len(dimension.domains))
+        found[f"{key}.{domain}"] = _within(unit, UNIT_LOW, UNIT_HIGH)
+    return found
+
+
+def _within(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
+
+
+def _parts(dimension: Dimension) -> tuple[str, ...]:
+    if isinstance(dimension, MixtureSpace):
+        return dimension.domains
+    return tuple(dimension.ranges) if isinstance(dimension, PhaseSpace) else ()
+
+
+def _faults(key: str, dimension: Dimension, control: Json) -> list[str]:
+    if isinstance(dimension, MixtureSpace):
+        return _mixture_faults(key, dimension)
+    if isinstance(dimension, PhaseSpace):
+        return _phase_faults(key, dimension, control)
+    if isinstance(dimension, Uniform | LogUniform):
+        ordered = math.isfinite(dimension.low) and dimension.low < dimension.high < math.inf
+        return [] if ordered else [f"{key}: low {dimension.low} must be below {dimension.high}"]
+    repeated = sorted({str(v) for v in dimension.values if dimension.values.count(v) > 1})
+    return [f"{key}: values {repeated} are listed twice"] if repeated else []
+
+
+def _mixture_faults(key: str, dimension: MixtureSpace) -> list[str]:
+    faults = []
+    if key != "mixture":
+        faults.append(f"{key}: a simplex over domains belongs under 'mixture'")
+    if len(set(dimension.domains)) < len(dimension.domains):
+        faults.append(f"{key}: domains {list(dimension.domains)} name one twice")
+    if dimension.minimum * len(dimension.domains) >= 1:
+        faults.append(
+            f"{key}: {len(dimension.domains)} shares of at least {dimension.minimum} leave nothing"
+            " to choose"
+        )
+    return faults
+
+
+def _phase_faults(key: str, dimension: PhaseSpace, control: Json) -> list[str]:
+    if key != "phase_fractions" or not isinstance(control, Mapping):
+        return [f"{key}: fractions of phases belong under 'phase_fractions'"]
+    named = [*dimension.ranges, dimension.rest]
+    faults = [f"{key}: {phase!r} is no phase" for phase in named if phase not in control]
+    if dimension.rest in dimension.ranges:
+        faults.append(f"{key}: {dimension.rest!r} takes the rest, so it has no range")
+    bad = {p: r for p, r in dimension.ranges.items() if not 0 <= r[0] < r[1] <= 1}
+    if bad:
+        faults.append(f"{key}: ranges {bad} must rise within [0, 1]")
+    fixed = [share for phase, share in control.items() if phase not in named]
+    most = math.fsum([high for _, high in dimension.ranges.values()] + fixed)
+    if most > 1 + 1e-12:
+        faults.append(f"{key}: the other phases can add up to {most:.6g}, above 1")
+    return faults

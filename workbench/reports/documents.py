@@ -1,0 +1,99 @@
+"""What the registration froze as text: the proposal's prose and the sweep's recipe."""
+
+import re
+
+import nh3
+from markdown_it import MarkdownIt
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from workbench.canonical import Json
+from workbench.errors import InvalidFileError
+from workbench.proxies.recipe import Recipe
+from workbench.registry.entries import Document
+
+_FRONT_MATTER = re.compile(
+    r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE
+)
+_TAGS = {
+    *("p", "br", "hr", "em", "strong", "code", "pre", "blockquote", "ul", "ol", "li", "a"),
+    *("h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td", "del", "sup", "sub"),
+}
+_HEADING_SHIFT = 3
+"""A proposal's first-level heading stands below the chronicle's third-level ones."""
+
+
+def prose(document: Document) -> str:
+    """Return the Markdown after the front matter, stripped."""
+    return _FRONT_MATTER.sub("", document.text, count=1).strip()
+
+
+def front_matter(document: Document) -> Json:
+    """Return the YAML 1.2 front matter of a proposal's text.
+
+    Raises:
+        ValueError: there is none, or it is not YAML.
+    """
+    found = _FRONT_MATTER.match(document.text)
+    if found is None:
+        raise ValueError(f"{document.path} has no front matter")
+    try:
+        return YAML(typ="safe", pure=True).load(found[1])
+    except YAMLError as error:
+        raise ValueError(f"{document.path} has front matter that is not YAML: {error}") from error
+
+
+def prose_html(markdown: str) -> str:
+    """Return Markdown as HTML that can carry no script, style, image or form.
+
+    Raw HTML in the source stays text; the result is sanitised once more.
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(markdown)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            level = min(6, int(token.tag[1]) + _HEADING_SHIFT)
+            token.tag = f"h{level}"
+    rendered = parser.renderer.render(tokens, parser.options, {})
+    return nh3.clean(
+        rendered,
+        tags=_TAGS,
+        attributes={"a": {"href", "title"}},
+        url_schemes={"https", "http", "mailto"},
+        link_rel="noopener noreferrer",
+    )
+
+
+def prose_markdown(markdown: str) -> str:
+    """Return the prose with headings below the chronicle's own and raw HTML as text."""
+    lines: list[str] = []
+    fenced = False
+    for text in markdown.splitlines():
+        fence = text.lstrip().startswith(("```", "~~~"))
+        fenced ^= fence
+        lines.append(text if fenced or fence else _moved(text))
+    return "\n".join(lines)
+
+
+def _moved(text: str) -> str:
+    text = text.replace("<", "\\<")
+    heading = re.match(r"(#{1,6})(?=\s)", text)
+    if heading is None:
+        return text
+    level = min(6, len(heading[1]) + _HEADING_SHIFT)
+    return "#" * level + text[len(heading[1]) :]
+
+
+def registered_recipe(document: Document) -> Recipe:
+    """Return the recipe as it was frozen.
+
+    Raises:
+        InvalidFileError: the frozen text is not a recipe that this version reads.
+    """
+    try:
+        return Recipe.model_validate(YAML(typ="safe", pure=True).load(document.text))
+    except (YAMLError, ValueError) as error:
+        raise InvalidFileError(
+            f"the frozen recipe {document.path} cannot be read: {error}",
+            remedy="workbench verify",
+        ) from error

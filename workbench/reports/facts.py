@@ -1,0 +1,233 @@
+"""Ledger entries of one experiment as plain values, each with the entry it came from."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from workbench.errors import InvalidFileError, NotFoundError
+from workbench.registry.entries import (
+    Anchor,
+    Body,
+    Decision,
+    Deviation,
+    Exposure,
+    Forecast,
+    Genesis,
+    Incident,
+    Note,
+    Promotion,
+    ProxyRun,
+    Registration,
+    RunEnded,
+    RunStarted,
+    SweepEnded,
+    SweepStarted,
+    Trial,
+    Verdict,
+)
+from workbench.registry.ledger import Entry, LogSource
+from workbench.registry.proposal import Proposal
+
+Value = TypeVar("Value", covariant=True)
+Kind = TypeVar("Kind", bound=Body)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a value stands in the record."""
+
+    sequence: int
+    leaf: str
+    """Leaf hash of the entry, hexadecimal."""
+    id: str
+    kind: str
+    time: str
+    """RFC 3339, UTC."""
+    actor: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cited(Generic[Value]):
+    """A value with the entries that it was read or computed from."""
+
+    value: Value
+    sources: tuple[Source, ...]
+    """In the order of the ledger; never empty."""
+
+    @property
+    def leaf(self) -> str:
+        """Leaf hash of the first source."""
+        return self.sources[0].leaf
+
+    @property
+    def id(self) -> str:
+        """Identifier of the first source."""
+        return self.sources[0].id
+
+    @property
+    def kind(self) -> str:
+        """Kind of the first source."""
+        return self.sources[0].kind
+
+    @property
+    def time(self) -> str:
+        """Time of the last source."""
+        return self.sources[-1].time
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepFacts:
+    """One sweep: its starts, its trials in the order they ended, and its end."""
+
+    mode: str
+    starts: tuple[Cited[SweepStarted], ...]
+    trials: tuple[Cited[Trial], ...]
+    ends: tuple[Cited[SweepEnded], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentFacts:
+    """Everything that the ledger holds about one subject."""
+
+    experiment: str
+    lab: str
+    """The lab's name as the first entry of the log gives it; the log's origin if it has none."""
+    origin: str
+    entries: tuple[Entry, ...]
+    """In the order of the ledger; never empty."""
+    head_note: str | None
+    """The signed tree head, verbatim."""
+    log_size: int
+    registration: Cited[Registration] | None
+    proposal: Proposal | None
+    """The registered front matter."""
+    anchors: tuple[Cited[Anchor], ...]
+    sweep: SweepFacts | None
+    """The confirmatory sweep."""
+    exploratory: SweepFacts | None
+    """What was tried outside the registration, watermarked."""
+    proxy_runs: tuple[Cited[ProxyRun], ...]
+    promotion: Cited[Promotion] | None
+    forecasts: tuple[Cited[Forecast], ...]
+    starts: tuple[Cited[RunStarted], ...]
+    ends: tuple[Cited[RunEnded], ...]
+    decisions: tuple[Cited[Decision], ...]
+    notes: tuple[Cited[Note], ...]
+    deviations: tuple[Cited[Deviation], ...]
+    incidents: tuple[Cited[Incident], ...]
+    exposures: tuple[Cited[Exposure], ...]
+    verdict: Cited[Verdict] | None
+
+    @property
+    def as_of(self) -> Source:
+        """The last entry that concerns the experiment."""
+        return source_of(self.entries[-1])
+
+    @property
+    def title(self) -> str:
+        """The registered title, or the subject's name while nothing is registered."""
+        return self.registration.value.title if self.registration else self.experiment
+
+    @property
+    def confirmatory(self) -> bool:
+        """Whether there is a registration that could support a verdict."""
+        return self.registration is not None
+
+
+def source_of(entry: Entry) -> Source:
+    """Return where an entry stands."""
+    return Source(
+        sequence=entry.sequence,
+        leaf=entry.leaf,
+        id=entry.id,
+        kind=entry.kind,
+        time=entry.time,
+        actor=entry.actor,
+    )
+
+
+def of_kind(entries: Iterable[Entry], kind: type[Kind]) -> tuple[Cited[Kind], ...]:
+    """Return the bodies of one kind, each with its entry."""
+    return tuple(
+        Cited(value=entry.body, sources=(source_of(entry),))
+        for entry in entries
+        if isinstance(entry.body, kind)
+    )
+
+
+def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
+    """Return what the ledger says about an experiment, or about an exploratory subject.
+
+    Raises:
+        NotFoundError: no entry has this subject.
+        InvalidFileError: the registered front matter is not one that this version reads.
+    """
+    entries = tuple(source.entries(subject=experiment))
+    if not entries:
+        raise NotFoundError(
+            f"the ledger has no entry about {experiment!r}",
+            remedy=f"workbench register {experiment}",
+        )
+    head = source.head()
+    registration = _last(of_kind(entries, Registration))
+    genesis = _last(of_kind(source.entries(kind=Genesis.kind), Genesis))
+    return ExperimentFacts(
+        experiment=experiment,
+        lab=genesis.value.lab if genesis else source.origin,
+        origin=source.origin,
+        entries=entries,
+        head_note=head.note if head else None,
+        log_size=head.size if head else entries[-1].sequence + 1,
+        registration=registration,
+        proposal=registered_proposal(registration.value) if registration else None,
+        anchors=of_kind(entries, Anchor),
+        sweep=_sweep(entries, "confirmatory"),
+        exploratory=_sweep(entries, "exploratory"),
+        proxy_runs=of_kind(entries, ProxyRun),
+        promotion=_last(of_kind(entries, Promotion)),
+        forecasts=of_kind(entries, Forecast),
+        starts=of_kind(entries, RunStarted),
+        ends=of_kind(entries, RunEnded),
+        decisions=of_kind(entries, Decision),
+        notes=of_kind(entries, Note),
+        deviations=of_kind(entries, Deviation),
+        incidents=of_kind(entries, Incident),
+        exposures=of_kind(entries, Exposure),
+        verdict=_last(of_kind(entries, Verdict)),
+    )
+
+
+def registered_proposal(registration: Registration) -> Proposal:
+    """Return the typed front matter of a registration.
+
+    Raises:
+        InvalidFileError: it does not fit the model of a proposal.
+    """
+    try:
+        # The frozen copy carries floats as decimal strings, which strict mode would refuse.
+        return Proposal.model_validate(registration.frozen, strict=False)
+    except ValueError as error:
+        raise InvalidFileError(
+            f"the registration of {registration.experiment!r} does not fit the proposal model: "
+            f"{error}",
+            remedy="workbench verify",
+        ) from error
+
+
+def merged_sources(cited: Sequence[Cited[object]]) -> tuple[Source, ...]:
+    """Return the distinct sources of several values in the order of the ledger."""
+    found = {source.sequence: source for item in cited for source in item.sources}
+    return tuple(found[sequence] for sequence in sorted(found))
+
+
+def _sweep(entries: Sequence[Entry], mode: str) -> SweepFacts | None:
+    starts = tuple(c for c in of_kind(entries, SweepStarted) if c.value.mode == mode)
+    trials = tuple(c for c in of_kind(entries, Trial) if c.value.mode == mode)
+    ends = tuple(c for c in of_kind(entries, SweepEnded) if c.value.mode == mode)
+    if not (starts or trials or ends):
+        return None
+    return SweepFacts(mode=mode, starts=starts, trials=trials, ends=ends)
+
+
+def _last(found: tuple[Cited[Kind], ...]) -> Cited[Kind] | None:
+    return found[-1] if found else None

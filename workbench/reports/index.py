@@ -1,0 +1,131 @@
+"""All chronicles of a lab, and how its forecasts have done so far."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.analysis.forecasts import CALIBRATION_MINIMUM, coverage
+from workbench.errors import NotFoundError
+from workbench.reports.accounting import bill
+from workbench.reports.blocks import Row, Table, table
+from workbench.reports.facts import ExperimentFacts, Source
+from workbench.reports.quantities import (
+    MISSING,
+    calendar_day,
+    count,
+    decimals_for,
+    duration,
+    percent,
+    signed,
+    stamp,
+    with_unit,
+)
+from workbench.reports.status import state_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexRow:
+    """One experiment."""
+
+    experiment: str
+    file: str
+    """Name of its chronicle, relative to the index."""
+    title: str
+    state: str
+    effect: str
+    """Estimate and bounds, or a dash."""
+    cost: str
+    began: str
+    exploratory: bool
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Index:
+    """The list of a lab's chronicles."""
+
+    lab: str
+    as_of: str
+    rows: tuple[IndexRow, ...]
+    calibration: Table | None
+    scored: str
+    """How many forecasts were scored, in a sentence."""
+
+
+def index_of(found: Sequence[ExperimentFacts]) -> Index:
+    """Return the index of some experiments.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    if not found:
+        raise NotFoundError(
+            "the ledger has no experiment to chronicle", remedy='workbench propose "a title"'
+        )
+    last = max((facts.as_of for facts in found), key=lambda source: source.sequence)
+    scored = sum(len(f.verdict.value.scores) for f in found if f.verdict)
+    return Index(
+        lab=found[0].lab,
+        as_of=f"As of entry {last.sequence}, {stamp(last.time)}",
+        rows=tuple(_row(facts) for facts in sorted(found, key=_order)),
+        calibration=_calibration(found),
+        scored=f"{count(scored, 'forecast')} scored; no grade is given below {CALIBRATION_MINIMUM}.",
+    )
+
+
+def chronicle_name(experiment: str) -> str:
+    """Return the file name of a subject's chronicle, without its ending."""
+    return experiment.replace(":", "-").replace("@", "-v")
+
+
+def _order(facts: ExperimentFacts) -> tuple[bool, str]:
+    return (not facts.confirmatory, facts.experiment)
+
+
+def _row(facts: ExperimentFacts) -> IndexRow:
+    verdict = facts.verdict.value if facts.verdict else None
+    effect = MISSING
+    if verdict and verdict.estimate is not None:
+        places = decimals_for([verdict.estimate, verdict.lower, verdict.upper])
+        effect = (
+            f"{with_unit(signed(verdict.estimate, places), verdict.metric)} "
+            f"[{signed(verdict.lower, places)}, {signed(verdict.upper, places)}]"
+        )
+    total = bill(facts)
+    return IndexRow(
+        experiment=facts.experiment,
+        file=f"{chronicle_name(facts.experiment)}.html",
+        title=facts.title,
+        state=state_of(facts),
+        effect=effect,
+        cost=duration(total.device_seconds) if total.costs else MISSING,
+        began=calendar_day(facts.entries[0].time),
+        exploratory=not facts.confirmatory,
+        sources=facts.verdict.sources if facts.verdict else (),
+    )
+
+
+def _calibration(found: Sequence[ExperimentFacts]) -> Table | None:
+    scores = [score for f in found if f.verdict for score in f.verdict.value.scores]
+    if not scores:
+        return None
+    rows = []
+    for level in (50, 80, 95):
+        hits = sum(score.covered.get(f"p{level}", False) for score in scores)
+        share = coverage(hits, len(scores))
+        rows.append(
+            Row(
+                cells=(
+                    percent(level / 100, 0),
+                    f"{hits} of {len(scores)}",
+                    percent(share.share, 0),
+                    f"{percent(share.lower, 0)} to {percent(share.upper, 0)}",
+                )
+            )
+        )
+    return table(
+        "How often intervals held what happened, with 95 % Clopper–Pearson bounds. Targets of one "
+        "experiment are not independent of each other.",
+        ["Interval", "Held", "Share", "Bounds"],
+        rows,
+        numeric=(0, 1, 2, 3),
+    )

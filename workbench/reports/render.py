@@ -1,0 +1,149 @@
+"""Chronicles as HTML and Markdown. The one module that knows Jinja."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from workbench.reports.chronicle import Chronicle
+from workbench.reports.documents import prose_html, prose_markdown
+from workbench.reports.facts import Source
+from workbench.reports.figures.canvas import Figure
+from workbench.reports.index import Index
+from workbench.reports.quantities import calendar_day, clock_time
+
+_SHEETS = ("palette.css", "figure.css", "page.css")
+_SHOWN_RANGES = 6
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|&(?=[#A-Za-z])")
+_BLOCK_START = re.compile(r"\A([#+=-]|\d+(?=[.)]))")
+
+
+def chronicle_html(chronicle: Chronicle) -> str:
+    """Return one self-contained page: no script, no request, styles allowed by their hash."""
+    return _html("chronicle.html.j2", chronicle=chronicle)
+
+
+def chronicle_markdown(chronicle: Chronicle) -> str:
+    """Return the chronicle as Markdown; its pictures are files beside it."""
+    text = _markdown().get_template("chronicle.md.j2").render(chronicle=chronicle)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def index_html(index: Index) -> str:
+    """Return the page that lists a lab's chronicles."""
+    return _html("index.html.j2", index=index)
+
+
+def figure_file(figure: Figure) -> str:
+    """Return the wide drawing as a file of its own, with its style inside."""
+    style = _sheet("palette.css") + _sheet("figure.css")
+    head, rest = figure.wide.split(">", 1)
+    return f"{head}><style>{style}</style>{rest}\n"
+
+
+def _html(template: str, **values: object) -> str:
+    style = Markup("".join(_sheet(name) for name in _SHEETS))  # noqa: S704  # our own files
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    environment = _environment(escaped=None)
+    environment.filters.update(
+        cite=_cite_html,
+        prose=lambda text: Markup(prose_html(text)),  # noqa: S704  # sanitised there
+        svg=Markup,
+    )
+    page = environment.get_template(template)
+    return page.render(style=style, style_hash=f"sha256-{digest}", **values)
+
+
+def _markdown() -> Environment:
+    environment = _environment(escaped=escape_markdown)
+    environment.filters.update(
+        cite=_cite_markdown,
+        prose=lambda text: Markup(prose_markdown(text)),  # noqa: S704  # raw HTML is text there
+        raw=Markup,
+        fenced=_fenced,
+    )
+    return environment
+
+
+def _environment(escaped: Callable[[object], Markup] | None) -> Environment:
+    environment = Environment(
+        loader=PackageLoader("workbench.reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=escaped,
+    )
+    environment.filters.update(day=calendar_day, clock=clock_time)
+    return environment
+
+
+def _sheet(name: str) -> str:
+    return (files("workbench.reports") / "templates" / name).read_text(encoding="utf-8")
+
+
+def escape_markdown(value: object) -> Markup:
+    """Return a value as Markdown that shows it as it is; markup passes through."""
+    if isinstance(value, Markup):
+        return value
+    text = " ".join(str(value).split("\n"))
+    text = _BLOCK_START.sub(r"\\\1", _MARKDOWN.sub(lambda found: f"\\{found[0]}", text))
+    return Markup(text)  # noqa: S704  # escaped for Markdown just above
+
+
+def _fenced(text: str) -> Markup:
+    """Return text as a code block whose fence is longer than any run of backticks inside."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return Markup(f"{fence}text\n{text.rstrip()}\n{fence}")  # noqa: S704  # shown verbatim
+
+
+def ranges(sources: Sequence[Source]) -> list[tuple[Source, Source]]:
+    """Return neighbouring entries as pairs of first and last."""
+    found = sorted({source.sequence: source for source in sources}.items())
+    pairs: list[tuple[Source, Source]] = []
+    for sequence, source in found:
+        if pairs and pairs[-1][1].sequence == sequence - 1:
+            pairs[-1] = (pairs[-1][0], source)
+        else:
+            pairs.append((source, source))
+    return pairs
+
+
+def _shown(sources: Sequence[Source]) -> list[tuple[Source, Source]]:
+    """Return the ranges to print: all of them, or one that spans them when they are many."""
+    pairs = ranges(sources)
+    return pairs if len(pairs) <= _SHOWN_RANGES else [(pairs[0][0], pairs[-1][1])]
+
+
+def _numbers(first: Source, last: Source, dash: str) -> str:
+    if first.sequence == last.sequence:
+        return f"#{first.sequence}"
+    return f"#{first.sequence}{dash}{last.sequence}"
+
+
+def _cite_html(sources: Sequence[Source]) -> Markup:
+    if not sources:
+        return Markup("")
+    dash = "–" if len(ranges(sources)) <= _SHOWN_RANGES else " … "
+    links = []
+    for first, last in _shown(sources):
+        covered = [s for s in sources if first.sequence <= s.sequence <= last.sequence]
+        hint = f"{first.kind} {first.id}" if first is last else f"{len(set(covered))} entries"
+        links.append(
+            Markup('<a href="#e{}" title="{}">{}</a>').format(
+                first.sequence, hint, _numbers(first, last, dash)
+            )
+        )
+    return Markup('<span class="cite">{}</span>').format(Markup(" ").join(links))
+
+
+def _cite_markdown(sources: Sequence[Source]) -> Markup:
+    dash = "–" if len(ranges(sources)) <= _SHOWN_RANGES else " … "
+    links = [f"[{_numbers(f, last, dash)}](#e{f.sequence})" for f, last in _shown(sources)]
+    return Markup(" ".join(links))  # noqa: S704  # numbers and dashes alone

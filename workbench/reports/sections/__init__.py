@@ -1,0 +1,1 @@
+"""The chronicle's sections: facts to blocks."""

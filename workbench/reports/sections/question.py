@@ -1,0 +1,198 @@
+"""Where the experiment stands, and what was promised before anything ran."""
+
+from workbench.registry.entries import Registration
+from workbench.registry.proposal import Hypothesis, Proposal
+from workbench.reports.blocks import (
+    Block,
+    Folded,
+    Heading,
+    Lines,
+    Prose,
+    Row,
+    Section,
+    lines,
+    say,
+    section,
+    table,
+)
+from workbench.reports.documents import prose
+from workbench.reports.facts import Cited, ExperimentFacts, Source
+from workbench.reports.narrative import Line, clause, line, listed, sentence
+from workbench.reports.quantities import (
+    count,
+    number,
+    percent,
+    signed,
+    significant,
+    stamp,
+    unit_of,
+    with_unit,
+)
+from workbench.reports.status import status_lines
+
+
+def status_section(facts: ExperimentFacts) -> Section:
+    """Return the five lines."""
+    return section("status", "Status", [Lines(lines=status_lines(facts))])
+
+
+def question_section(facts: ExperimentFacts) -> Section:
+    """Return the registered question with its rule, design and text."""
+    title = "The registered question"
+    if facts.registration is None or facts.proposal is None:
+        text = (
+            "Nothing was registered under this subject. What ran is shown below, watermarked; it "
+            "can suggest a question and cannot answer one."
+        )
+        return section("question", title, [say(text)])
+    registration, proposal = facts.registration, facts.proposal
+    sources = registration.sources
+    blocks: list[Block | None] = []
+    for hypothesis in proposal.hypotheses:
+        decides = hypothesis.id == proposal.decision.hypothesis
+        blocks += _hypothesis(hypothesis, proposal, sources, decides=decides)
+    blocks += [
+        Heading(text="The rule that decides"),
+        lines(*_rule(proposal, sources)),
+        table(
+            "What happens on each outcome.",
+            ["Outcome", "Registered action"],
+            [
+                Row(cells=(outcome, sentence(action)), sources=sources)
+                for outcome, action in proposal.decision.actions.model_dump().items()
+            ],
+        ),
+        Heading(text="Design"),
+        lines(*_design(proposal, sources)),
+        Heading(text="What was frozen"),
+        lines(*_frozen(registration)),
+        _text(registration),
+    ]
+    return section("question", title, blocks)
+
+
+def _hypothesis(
+    hypothesis: Hypothesis, proposal: Proposal, sources: tuple[Source, ...], *, decides: bool
+) -> list[Block | None]:
+    metric = proposal.measures.primary.metric
+    effect = with_unit(significant(hypothesis.minimum_effect), metric)
+    role = "decided by the verdict" if decides else "registered, not decided by the rule"
+    wanted = {"treatment_lower": "lower", "treatment_higher": "higher"}[hypothesis.direction]
+    return [
+        Heading(text=f"{hypothesis.id}, {role}"),
+        say(sentence(hypothesis.statement), sources),
+        lines(
+            line("Expected", clause(f"{metric} {wanted} under the treatment.", sources)),
+            line("Because", clause(sentence(hypothesis.mechanism), sources)),
+            line(
+                "Would change our mind", clause(sentence(hypothesis.would_change_my_mind), sources)
+            ),
+            line("Smallest effect of interest", clause(f"{effect}.", sources)),
+        ),
+    ]
+
+
+def _rule(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
+    rule, primary = proposal.decision, proposal.measures.primary
+    kinds = {
+        "superior": "refuted if the upper bound of the improvement is below δ, else supported if "
+        "the lower bound is above 0, else inconclusive",
+        "superior_by": "supported if the lower bound is above δ, refuted if the upper is below δ",
+        "non_inferior": "supported if the lower bound is above −δ, refuted if the upper is below −δ",
+        "equivalent": "supported if both bounds lie inside ±δ, refuted if both lie beyond a side",
+    }
+    margin = with_unit(significant(rule.margin), primary.metric)
+    unit = f" ({unit_of(primary.metric)})" if unit_of(primary.metric) else ""
+    measured = (
+        f"{primary.metric}{unit} on the sealed test split at the final step, {primary.direction}d."
+    )
+    welch = f"Welch's t, two one-sided {percent(1 - rule.alpha, 0)} bounds, α = {rule.alpha:g}."
+    found = [
+        line(
+            "Claim",
+            clause(sentence(f"{rule.claim}, δ = {margin}: {kinds[rule.claim_kind]}"), sources),
+        ),
+        line("Measure", clause(measured, sources)),
+        line("Interval", clause(welch, sources)),
+        line("Stopping", clause(f"After exactly {count(rule.fixed_n, 'seed')} an arm.", sources)),
+        line("Divergence", clause(_divergence(proposal), sources)),
+    ]
+    for rail in proposal.measures.guardrails:
+        text = f"{rail.metric} at most {significant(rail.at_most)}."
+        found.append(line("Guardrail", clause(text, sources)))
+    return found
+
+
+def _divergence(proposal: Proposal) -> str:
+    rule = proposal.divergence
+    then = {
+        "arm_void": "a diverged run makes the verdict void",
+        "exclude": "a diverged run is left out and reported",
+    }[rule.rule]
+    return sentence(
+        f"loss above {significant(rule.loss_above)} nats/token for {count(rule.patience, 'step')}, "
+        f"or not finite; {then}"
+    )
+
+
+def _design(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
+    design, sweep = proposal.design, proposal.sweep
+    search = (
+        f"{count(sweep.budget_trials, 'trial')} of {sweep.recipe}, sampler {sweep.sampler.name} with "
+        f"seed {sweep.sampler.seed}, pruning {sweep.pruning.rule}, failed trials "
+        f"{sweep.failed_trials.replace('_', ' ')}, ties to the {sweep.tie_break.replace('_', ' ')}; "
+        f"the top {sweep.rerun.top_k} again on {count(sweep.rerun.fresh_seeds, 'fresh seed')}."
+    )
+    budget = (
+        f"at most {significant(proposal.promotion.budget_device_hours)} device-hours at full scale, "
+        f"{significant(proposal.budget_cap_device_hours)} in all"
+    )
+    metric = proposal.measures.primary.metric
+    guess = with_unit(signed(proposal.promotion.forecast.expected_improvement), metric)
+    found = [
+        line("Manipulated", clause(sentence(listed(design.manipulated)), sources)),
+        line("Held fixed", clause(sentence("; ".join(design.held_fixed)), sources)),
+        line("Control arm", clause(sentence(design.control_arm), sources)),
+        line("Ladder", clause(f"Scales {listed(design.scales)}.", sources)),
+        line("Repeats", clause(f"{count(design.seeds, 'seed')} an arm at full scale.", sources)),
+        line("Search", clause(search, sources)),
+        line("Budget", clause(sentence(budget), sources)),
+        line("Proposer's own guess", clause(f"Improvement {guess}.", sources)),
+    ]
+    for plan in proposal.contingencies:
+        times = "once" if plan.max_uses == 1 else f"{number(plan.max_uses, 0)} times"
+        text = f"if {plan.when}, then {plan.then} (at most {times})"
+        found.append(line("Contingency", clause(sentence(text), sources)))
+    found += [line("Exclusion", clause(sentence(text), sources)) for text in proposal.exclusions]
+    return found
+
+
+def _frozen(registration: Cited[Registration]) -> list[Line]:
+    body, sources = registration.value, registration.sources
+    state = "with uncommitted changes" if body.code.dirty else "clean work tree"
+    tools = ", ".join(f"{name} {version}" for name, version in sorted(body.environment.items()))
+    files = [
+        line(name, clause(f"{document.path}, SHA-256 {document.sha256}", sources))
+        for name, document in (
+            ("Proposal", body.proposal),
+            ("Sweep recipe", body.recipe),
+            ("Full scale", body.full),
+        )
+    ]
+    return [
+        line("When", clause(f"{stamp(registration.time)}, by {sources[0].actor}", sources)),
+        line("Code", clause(f"commit {body.code.commit}, {state}", sources)),
+        line("Environment", clause(tools or "not recorded", sources)),
+        line("Data", clause(f"{body.data.corpus}, manifest {body.data.manifest}", sources)),
+        *files,
+    ]
+
+
+def _text(registration: Cited[Registration]) -> Block | None:
+    markdown = prose(registration.value.proposal)
+    if not markdown:
+        return None
+    return Folded(
+        summary="The proposal's text, as registered",
+        block=Prose(markdown=markdown, sources=registration.sources),
+    )

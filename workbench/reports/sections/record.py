@@ -1,0 +1,130 @@
+"""What reports leave out, what the record cannot show, and how to check it without us."""
+
+from workbench.reports.blocks import (
+    Block,
+    Entries,
+    Folded,
+    Heading,
+    Row,
+    Section,
+    Table,
+    Verbatim,
+    lines,
+    say,
+    section,
+    table,
+)
+from workbench.reports.disclosures import Composition, composition, disclosures
+from workbench.reports.facts import ExperimentFacts, source_of
+from workbench.reports.quantities import (
+    clock_time,
+    count,
+    percent,
+    scaled,
+    stamp,
+)
+from workbench.reports.shortcomings import limitations
+
+LONG = 60
+
+
+def disclosures_section(facts: ExperimentFacts) -> Section:
+    """Return the five disclosures and the tables behind the second."""
+    blocks: list[Block | None] = [lines(*disclosures(facts))]
+    made_of = composition(facts)
+    if made_of:
+        blocks += [
+            Heading(text="Data composition in full"),
+            _domains(made_of),
+            lines(*made_of.filters),
+            table(
+                "Training mixtures at full scale; shares of tokens. “natural” is each domain's "
+                "share of the corpus.",
+                ["Arm", "When", "Shares"],
+                [Row(cells=cells, sources=made_of.mixture_sources) for cells in made_of.mixtures],
+            ),
+        ]
+    return section("disclosures", "Five disclosures", blocks)
+
+
+def _domains(made_of: Composition) -> Table | None:
+    rows = []
+    for row in made_of.rows:
+        rows.append(
+            Row(
+                cells=(
+                    row.domain,
+                    row.source,
+                    scaled(row.max_bytes, "B"),
+                    *(count(n) for n in row.documents),
+                    *(scaled(n) for n in row.tokens),
+                    percent(row.natural_share),
+                ),
+                sources=made_of.sources,
+            )
+        )
+    return table(
+        "Documents and tokens by split, after deduplication.",
+        [
+            "Domain",
+            "Source",
+            "At most",
+            *("Train docs", "Val. docs", "Test docs"),
+            *("Train tokens", "Val. tokens", "Test tokens"),
+            "Natural share",
+        ],
+        rows,
+        numeric=tuple(range(2, 10)),
+    )
+
+
+def limitations_section(facts: ExperimentFacts) -> Section:
+    """Return the limits that were registered and those that the record has by itself."""
+    return section("limitations", "Limitations", [lines(*limitations(facts))])
+
+
+def record_section(facts: ExperimentFacts) -> Section:
+    """Return how to verify, the signed tree head and every entry."""
+    text = (
+        f"Generated from the ledger of {facts.origin} alone: {count(len(facts.entries), 'entry', 'entries')} about "
+        f"this experiment, the last of them number {facts.as_of.sequence} of "
+        f"{stamp(facts.as_of.time)}. The same ledger gives the same bytes. A number that is followed "
+        "by #n was read or computed from entry n."
+    )
+    entries = _entries(facts)
+    long = len(facts.entries) > LONG
+    blocks: list[Block | None] = [
+        say(text),
+        Heading(text="To check it without trusting us"),
+        Verbatim(
+            text="workbench verify registry/\n"
+            f"workbench chronicle {facts.experiment}   # gives this file, byte for byte"
+        ),
+    ]
+    if facts.head_note:
+        blocks += [
+            say(
+                f"The signed tree head of size {count(facts.log_size)} that this chronicle was made "
+                "under. Keep it: a log that no longer extends it has been rewritten."
+            ),
+            Verbatim(text=facts.head_note),
+        ]
+    blocks.append(Heading(text="Entries"))
+    summary = f"All {count(len(entries.rows), 'entry', 'entries')}"
+    blocks.append(Folded(summary=summary, block=entries) if long else entries)
+    return section("record", "Record", blocks)
+
+
+def _entries(facts: ExperimentFacts) -> Entries:
+    rows = [
+        Row(
+            cells=(
+                f"{entry.time[:10]} {clock_time(entry.time)}",
+                entry.kind.replace("_", " "),
+                entry.actor,
+            ),
+            sources=(source_of(entry),),
+        )
+        for entry in facts.entries
+    ]
+    return Entries(rows=tuple(rows))

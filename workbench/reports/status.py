@@ -1,0 +1,192 @@
+"""Where an experiment stands, in five lines."""
+
+from workbench.registry.entries import Forecast, ForecastScore, Verdict
+from workbench.reports.accounting import Bill, bill, sweep_accounting
+from workbench.reports.facts import Cited, ExperimentFacts, merged_sources
+from workbench.reports.lineage import RunLineage, run_lineages
+from workbench.reports.narrative import Clause, Line, clause, line, listed, sentence
+from workbench.reports.quantities import (
+    count,
+    decimals_for,
+    device_time,
+    number,
+    percent,
+    signed,
+    with_unit,
+)
+
+
+def state_of(facts: ExperimentFacts) -> str:
+    """Return one of ``exploratory, registered, sweeping, swept, stopped, promoted, running, ran``
+    or the verdict's outcome.
+    """
+    if facts.verdict:
+        return facts.verdict.value.outcome
+    if not facts.confirmatory:
+        return "exploratory"
+    if facts.promotion and facts.promotion.value.chosen == "none":
+        return "stopped"
+    if facts.starts:
+        return "ran" if len(completed_runs(facts)) == planned_runs(facts) else "running"
+    if facts.promotion:
+        return "promoted"
+    if facts.sweep:
+        return "swept" if sweep_accounting(facts.sweep).finished else "sweeping"
+    return "registered"
+
+
+def planned_runs(facts: ExperimentFacts) -> int:
+    """Return the number of full-scale runs that were registered."""
+    if facts.registration is None:
+        return 0
+    return len(facts.registration.value.arms) * facts.registration.value.num_seeds
+
+
+def completed_runs(facts: ExperimentFacts) -> tuple[RunLineage, ...]:
+    """Return the confirmatory runs that are over for good: completed or diverged."""
+    return tuple(r for r in run_lineages(facts) if r.state in ("completed", "diverged"))
+
+
+def status_lines(facts: ExperimentFacts) -> tuple[Line, ...]:
+    """Return the five lines: question, state, result, forecast, cost."""
+    return (
+        _question(facts),
+        line("State", *_state(facts)),
+        line("Result", *_result(facts)),
+        line("Forecast", *_forecast(facts)),
+        _cost(facts, bill(facts)),
+    )
+
+
+def _question(facts: ExperimentFacts) -> Line:
+    if facts.registration is None or facts.proposal is None:
+        text = "None was registered: what follows explored, and can never support a verdict."
+        return line("Question", clause(text))
+    wanted = facts.proposal.decision.hypothesis
+    statement = next(h.statement for h in facts.proposal.hypotheses if h.id == wanted)
+    return line("Question", clause(sentence(statement), facts.registration.sources))
+
+
+def _state(facts: ExperimentFacts) -> list[Clause]:
+    state = state_of(facts)
+    if facts.verdict:
+        text = f"Decided: {state}. {sentence(facts.verdict.value.action)}"
+        return [clause(text, facts.verdict.sources)]
+    if state == "stopped" and facts.promotion:
+        text = "Stopped before full scale: no candidate may be promoted by the registered rule."
+        return [clause(text, facts.promotion.sources)]
+    return [_progress(facts, state)]
+
+
+def _progress(facts: ExperimentFacts, state: str) -> Clause:
+    if state in ("running", "ran"):
+        done = completed_runs(facts)
+        tail = "; the verdict is still to be computed." if state == "ran" else "."
+        text = f"{len(done)} of {count(planned_runs(facts), 'full-scale run')} ended{tail}"
+        return clause(text, merged_sources(facts.ends))
+    if state == "promoted" and facts.promotion:
+        text = f"{facts.promotion.value.chosen} was promoted; no full-scale run has started."
+        return clause(text, facts.promotion.sources)
+    sweep = facts.sweep or facts.exploratory
+    if sweep:
+        told = sweep_accounting(sweep)
+        declared = told.declared.value if told.declared else told.ran
+        kind = "exploratory trial" if sweep.mode == "exploratory" else "trial"
+        text = f"{told.ran} of {count(declared, kind)} ended"
+        return clause(f"{text}; nothing promoted.", merged_sources(sweep.trials or sweep.starts))
+    sources = facts.registration.sources if facts.registration else ()
+    return clause("Registered; nothing has run.", sources)
+
+
+def _result(facts: ExperimentFacts) -> list[Clause]:
+    if facts.verdict is None:
+        return [clause("None yet." if facts.confirmatory else "None: exploratory.")]
+    verdict = facts.verdict.value
+    if verdict.outcome == "void" or verdict.estimate is None:
+        reasons = "; ".join(verdict.void_reasons) or "no estimate could be computed"
+        return [clause(sentence(f"void: {reasons}"), facts.verdict.sources)]
+    return [clause(effect_sentence(verdict), facts.verdict.sources)]
+
+
+def effect_sentence(verdict: Verdict) -> str:
+    """Return estimate, bounds, n and rule of a verdict that has an estimate."""
+    bounds = (verdict.estimate, verdict.lower, verdict.upper)
+    places = decimals_for(bounds)
+    level = percent(1 - verdict.alpha, 0)
+    sizes = " + ".join(str(n) for n in sample_sizes(verdict).values())
+    return (
+        f"Improvement of {verdict.metric} {with_unit(signed(verdict.estimate, places), verdict.metric)}, "
+        f"one-sided {level} bounds {signed(verdict.lower, places)} to "
+        f"{signed(verdict.upper, places)}, n\u00a0=\u00a0{sizes} runs; rule {verdict.claim}."
+    )
+
+
+def sample_sizes(verdict: Verdict) -> dict[str, int]:
+    """Return the number of values of each arm that entered the rule."""
+    return {
+        arm: sum(1 for seed in seeds if seed.value is not None)
+        for arm, seeds in verdict.values.items()
+    }
+
+
+def _forecast(facts: ExperimentFacts) -> list[Clause]:
+    found = [f for f in facts.forecasts if f.value.target == "improvement"] or [*facts.forecasts]
+    if not found:
+        return [clause("None recorded.")]
+    told = [_predicted(found[-1])]
+    score = score_of(facts, found[-1].value.target)
+    return [*told, scored_clause(score)] if score else [*told, clause("Not scored yet.")]
+
+
+def _predicted(forecast: Cited[Forecast]) -> Clause:
+    body = forecast.value
+    interval = next((i for i in body.intervals if i.level == 80), None)
+    bounds = [body.point] + ([interval.lower, interval.upper] if interval else [])
+    places = decimals_for(bounds)
+    inside = (
+        f" (80{chr(0x202F)}% interval {signed(interval.lower, places)} to "
+        f"{signed(interval.upper, places)})"
+        if interval and body.target == "improvement"
+        else ""
+    )
+    shown = signed(body.point, places) if body.target == "improvement" else number(body.point)
+    text = f"{body.target} {with_unit(shown, body.metric)} predicted{inside}"
+    return clause(sentence(text), forecast.sources)
+
+
+def score_of(facts: ExperimentFacts, target: str) -> Cited[ForecastScore] | None:
+    """Return how the forecast of a target did, once there is a verdict."""
+    if facts.verdict is None:
+        return None
+    for score in facts.verdict.value.scores:
+        if score.target == target:
+            return Cited(value=score, sources=facts.verdict.sources)
+    return None
+
+
+def scored_clause(score: Cited[ForecastScore]) -> Clause:
+    """Return whether the intervals covered what was observed, and the grade."""
+    body = score.value
+    places = decimals_for([body.observed, body.error])
+    covered = [f"{key[1:]}{chr(0x202F)}%" for key, inside in body.covered.items() if inside]
+    inside = f"inside the {listed(covered)} intervals" if covered else "outside every interval"
+    inside = inside.replace("intervals", "interval") if len(covered) == 1 else inside
+    text = f"Observed {signed(body.observed, places)}: {inside} ({body.grade})."
+    return clause(text, score.sources)
+
+
+def _cost(facts: ExperimentFacts, total: Bill) -> Line:
+    if not total.costs:
+        return line("Cost", clause("Nothing has run."))
+    attempts = sum(len(run.attempts) - 1 for run in run_lineages(facts))
+    text = (
+        f"{device_time(total.device_seconds)} in all, "
+        f"{percent(total.share('wasted'))} of it in failed, diverged, lost or discarded work"
+    )
+    events = [
+        count(attempts, "restart"),
+        count(len(facts.incidents), "incident"),
+        count(len(facts.deviations), "deviation"),
+    ]
+    log = merged_sources([*facts.incidents, *facts.deviations])
+    return line("Cost", clause(f"{text};", total.sources), clause(f"{listed(events)}.", log))

@@ -1,0 +1,55 @@
+"""What a run ends with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from workbench.data.stream import Accounting
+from workbench.training.checkpoints import Checkpoint, RejectedCheckpoint
+
+EndOutcome: TypeAlias = Literal["completed", "diverged", "pruned"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivergenceRule:
+    """When a run counts as diverged; a loss that is not finite always does, at once."""
+
+    loss_above: float
+    """Training loss, nats a token."""
+    patience: int
+    """Consecutive steps above it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How an attempt ended, and what the run then was."""
+
+    outcome: EndOutcome
+    reason: str
+    """Why it diverged or was pruned; empty when completed."""
+    attempt: int
+    from_step: int
+    """Steps that were already done when the attempt began."""
+    parent_checkpoint: str
+    """SHA-256 of the checkpoint that it continued; empty for a fresh start."""
+    rejected_checkpoints: tuple[RejectedCheckpoint, ...]
+    """Newer ones that did not verify; set aside as ``….ckpt.rejected``."""
+    last_step: int
+    planned_steps: int
+    tokens: int
+    """Training tokens of this attempt."""
+    device_seconds: float
+    """Wall time of this attempt times its devices, evaluation and saving included."""
+    final: Mapping[str, float] | None
+    """Validation metrics at the last step; None unless completed."""
+    evaluations: tuple[tuple[int, Mapping[str, float]], ...]
+    """(step, validation metrics) of this attempt."""
+    curve: tuple[tuple[int, float], ...]
+    """(step, training loss) of this attempt, thinned to at most 200 points."""
+    checkpoint: Checkpoint | None
+    """The newest good one."""
+    telemetry_sha256: str
+    mixture: Accounting
+    """Stated and realised shares and epochs of each domain, over the steps that survive."""
+    warnings: tuple[str, ...] = ()
+    """What went wrong beside the training, for example a tracking store that was away."""
