@@ -1,19 +1,25 @@
 """Killed at any moment, and from many processes at once."""
 
+import json
 import os
 import select
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.registry.conftest import ORIGIN, LogFolder
+from workbench.canonical import canonical_json
 from workbench.errors import IntegrityError
 from workbench.registry.entries import Decision, Note
 from workbench.registry.ledger import Ledger
+from workbench.registry.log import body_hash
+from workbench.registry.merkle import leaf_hash
 from workbench.registry.publish import PublishedLog, publish
+from workbench.registry.store import Store
 from workbench.registry.verify import verify_log
 
 ROOT = Path(__file__).parents[2]
@@ -135,6 +141,33 @@ def test_unsigned_entry_that_was_changed_is_not_signed_afterwards(
     }[damage])  # fmt: skip
     with pytest.raises(IntegrityError):
         story.open()
+
+
+@pytest.mark.parametrize("announced", ["", "replayed"])
+def test_entry_that_no_writer_announced_is_never_signed_nor_read(
+    story: LogFolder, announced: str
+) -> None:
+    """An intruder with the store alone adds an entry whose every hash fits."""
+    body = b'{"text":"forged"}'
+    with story.open() as ledger:
+        known = list(ledger.records())[-1]
+    envelope = json.loads(known.envelope) | {
+        "body_hash": body_hash(known.salt, body),
+        "id": known.id[:-1] + ("0" if known.id[-1] != "0" else "1"),  # type: ignore[index]
+    }
+    data = canonical_json(envelope)
+    forged = replace(known, sequence=17, envelope=data, leaf=leaf_hash(data), body=body,
+                     id=str(envelope["id"]))  # fmt: skip
+    store = Store.open(f"sqlite:///{story.database}")
+    announced = announced and store.announcement()
+    store.append(forged, store.tree().appended(forged.leaf), announcement=announced)
+    store.close()
+    with pytest.raises(IntegrityError, match=r"entry 17 \(note .* was put into the store by"):
+        story.open()
+    with Ledger.inspect(
+        url=f"sqlite:///{story.database}", origin=ORIGIN, keys_dir=story.root / "keys"
+    ) as reader:
+        assert len(list(reader.entries())) == 17
 
 
 @pytest.mark.slow

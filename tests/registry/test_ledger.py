@@ -23,7 +23,7 @@ from workbench.registry.entries import BODIES, Decision, Note, Trial
 from workbench.registry.heads import verify_head
 from workbench.registry.keys import load_keys
 from workbench.registry.ledger import Ledger, LogSource
-from workbench.registry.log import MAX_ENVELOPE_BYTES, timestamp, uuid7
+from workbench.registry.log import MAX_ENVELOPE_BYTES, read_entry, timestamp, uuid7
 from workbench.registry.merkle import leaf_hash, tree_root
 from workbench.registry.notes import SigningKey, VerifierKey
 from workbench.registry.publish import PublishedLog
@@ -83,6 +83,27 @@ def test_source_changed_body_is_refused_on_reading(story: LogFolder) -> None:
     ):
         list(ledger.entries())
     assert no.value.remedy == "workbench verify"
+
+
+def test_entry_of_another_log_is_refused_on_reading(story: LogFolder) -> None:
+    with story.open() as ledger:
+        stored = next(ledger.records())
+        assert read_entry(stored, ORIGIN).kind == "genesis"
+        with pytest.raises(IntegrityError, match=r"entry 0 .*it belongs to log 'example\.com/lab'"):
+            read_entry(stored, "example.com/other")
+
+
+def test_inspect_shows_a_store_that_open_refuses_and_takes_no_entries(story: LogFolder) -> None:
+    arguments = {"url": f"sqlite:///{story.database}", "origin": ORIGIN}
+    with Ledger.inspect(**arguments, keys_dir=story.root / "keys") as ledger:
+        assert len(list(ledger.entries())) == 17
+        with pytest.raises(ConflictError, match="only inspected"):
+            ledger.append(Note(text="x"), subject="lab")
+    story.sql("UPDATE tree SET frontier = zeroblob(64)")
+    with pytest.raises(IntegrityError):
+        story.open()
+    with Ledger.inspect(**arguments, keys_dir=story.root / "keys") as ledger:
+        assert not verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
 
 
 def test_create_then_open_continues_the_same_log(fresh: LogFolder) -> None:
@@ -366,7 +387,7 @@ def _copy(verb: str, first: str) -> str:
         ("UPDATE tree SET size = size + 2", "grows by one"),
         ("UPDATE tree SET frontier = x''", "grows by one"),
         ("DELETE FROM tree", "never deleted"),
-        ("REPLACE INTO tree VALUES (1, 0, x'')", "there is one tree"),
+        ("REPLACE INTO tree VALUES (1, 0, x'', '')", "there is one tree"),
         ("UPDATE heads SET note = ''", "never changed"),
         ("DELETE FROM heads", "never deleted"),
         ("REPLACE INTO heads VALUES (17, 'x')", "newer than the last"),

@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from workbench.errors import ConflictError
+from workbench.errors import ConflictError, MissingDependencyError
 from workbench.registry import provenance
-from workbench.registry.provenance import code_state, dirty_files, environment, host
+from workbench.registry.provenance import (
+    code_state,
+    dirty_files,
+    ensure_repository,
+    environment,
+    host,
+)
 
 
 def _git(folder: Path, *arguments: str) -> str:
@@ -99,6 +105,21 @@ def test_code_state_without_git_installed_is_unpinned(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     assert code_state(repository).commit == "none"
+
+
+def test_ensure_repository_makes_one_only_where_there_is_none(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "lab").mkdir()
+    assert not ensure_repository(repository / "lab")
+    assert not (repository / "lab" / ".git").exists()
+    (tmp_path / "new").mkdir()
+    assert ensure_repository(tmp_path / "new")
+    assert not ensure_repository(tmp_path / "new")
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingDependencyError, match="git is not installed"):
+        ensure_repository(tmp_path / "other")
 
 
 def test_environment_has_snake_case_keys_and_imports_nothing_heavy() -> None:

@@ -70,7 +70,7 @@ def test_tile_of_another_width_is_refused() -> None:
 def test_publish_again_without_news_writes_nothing(story: LogFolder) -> None:
     with story.open() as ledger:
         summary = publish(ledger, story.published)
-    assert (summary.new_entries, summary.files) == (0, ())
+    assert (summary.size, summary.new_entries, summary.files) == (17, 0, ())
 
 
 @pytest.mark.slow
@@ -220,6 +220,17 @@ def test_published_bodies_are_json_lines_that_anything_reads(story: LogFolder) -
     assert [row["sequence"] for row in rows] == list(range(17))
     assert rows[16]["body"] == {"text": "Looks good\nto me"}
     assert len(bytes.fromhex(rows[0]["salt"])) == 16
+
+
+@pytest.mark.parametrize("cut", ["last newline", "last line", "in a line"])
+def test_published_bodies_cut_short_are_refused(story: LogFolder, cut: str) -> None:
+    """C3."""
+    path = story.published / "bodies" / "000.jsonl"
+    data = path.read_bytes()
+    end = {"last newline": -1, "last line": data[:-1].rindex(b"\n") + 1, "in a line": -7}[cut]
+    path.write_bytes(data[:end])
+    with pytest.raises(IntegrityError, match=r"bodies/000\.jsonl is cut short: 16 whole bodies"):
+        list(PublishedLog(story.published).entries())
 
 
 def test_published_log_that_is_not_there_says_so(tmp_path: Path) -> None:
