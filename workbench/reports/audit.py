@@ -241,7 +241,7 @@ def recomputed(verdict: Verdict, proposal: Proposal) -> Judgement:
         arms[CONTROL],
         arms[TREATMENT],
         direction=proposal.measures.primary.direction,
-        claim_kind=rule.claim_kind,  # type: ignore[arg-type]  # the pattern admits only the four
+        claim_kind=rule.claim_kind,
         margin=rule.margin,
         alpha=rule.alpha,
     )

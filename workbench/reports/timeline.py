@@ -100,7 +100,7 @@ def _grave(body: Body) -> bool:
 def describe_series(entries: Sequence[Entry]) -> str:
     """Return one sentence for neighbouring trials or proxy runs."""
     bodies = [entry.body for entry in entries if isinstance(entry.body, Trial | ProxyRun)]
-    states = Counter(body.state for body in bodies)
+    states: Counter[str] = Counter(body.state for body in bodies)
     told = listed([f"{states[state]} {state}" for state in TRIAL_STATES if states[state]])
     spent = duration(sum(body.device_seconds for body in bodies))
     trials = [body.number for body in bodies if isinstance(body, Trial)]
