@@ -118,10 +118,10 @@ def check_frozen(claim: Claim) -> Iterator[str]:
     try:
         written = Proposal.model_validate(front_matter(registration.proposal), strict=False)
     except ValueError as error:
-        yield f"the proposal's text cannot be read: {error}"
+        yield f"the proposal’s text cannot be read: {error}"
         return
     if freeze(written.model_dump(mode="json")) != freeze(claim.proposal.model_dump(mode="json")):
-        yield "the proposal's text and its frozen values differ"
+        yield "the proposal’s text and its frozen values differ"
 
 
 def check_mode(claim: Claim) -> Iterator[str]:

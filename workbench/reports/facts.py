@@ -28,8 +28,8 @@ from workbench.registry.entries import (
 from workbench.registry.ledger import Entry, LogSource
 from workbench.registry.proposal import Proposal
 
-Value = TypeVar("Value", covariant=True)
-Kind = TypeVar("Kind", bound=Body)
+ValueT_co = TypeVar("ValueT_co", covariant=True)
+KindT = TypeVar("KindT", bound=Body)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +47,10 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cited(Generic[Value]):
+class Cited(Generic[ValueT_co]):
     """A value with the entries that it was read or computed from."""
 
-    value: Value
+    value: ValueT_co
     sources: tuple[Source, ...]
     """In the order of the ledger; never empty."""
 
@@ -146,7 +146,7 @@ def source_of(entry: Entry) -> Source:
     )
 
 
-def of_kind(entries: Iterable[Entry], kind: type[Kind]) -> tuple[Cited[Kind], ...]:
+def of_kind(entries: Iterable[Entry], kind: type[KindT]) -> tuple[Cited[KindT], ...]:
     """Return the bodies of one kind, each with its entry."""
     return tuple(
         Cited(value=entry.body, sources=(source_of(entry),))
@@ -229,5 +229,5 @@ def _sweep(entries: Sequence[Entry], mode: str) -> SweepFacts | None:
     return SweepFacts(mode=mode, starts=starts, trials=trials, ends=ends)
 
 
-def _last(found: tuple[Cited[Kind], ...]) -> Cited[Kind] | None:
+def _last(found: tuple[Cited[KindT], ...]) -> Cited[KindT] | None:
     return found[-1] if found else None

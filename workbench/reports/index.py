@@ -62,13 +62,13 @@ def index_of(found: Sequence[ExperimentFacts]) -> Index:
             "the ledger has no experiment to chronicle", remedy='workbench propose "a title"'
         )
     last = max((facts.as_of for facts in found), key=lambda source: source.sequence)
-    scored = sum(len(f.verdict.value.scores) for f in found if f.verdict)
+    scored = count(sum(len(f.verdict.value.scores) for f in found if f.verdict), "forecast")
     return Index(
         lab=found[0].lab,
         as_of=f"As of entry {last.sequence}, {stamp(last.time)}",
         rows=tuple(_row(facts) for facts in sorted(found, key=_order)),
         calibration=_calibration(found),
-        scored=f"{count(scored, 'forecast')} scored; no grade is given below {CALIBRATION_MINIMUM}.",
+        scored=f"{scored} scored; no grade is given below {CALIBRATION_MINIMUM}.",
     )
 
 

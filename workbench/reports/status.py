@@ -17,8 +17,10 @@ from workbench.reports.quantities import (
 
 
 def state_of(facts: ExperimentFacts) -> str:
-    """Return one of ``exploratory, registered, sweeping, swept, stopped, promoted, running, ran``
-    or the verdict's outcome.
+    """Return how far an experiment has come, in one word.
+
+    ``exploratory``, ``registered``, ``sweeping``, ``swept``, ``stopped``, ``promoted``,
+    ``running``, ``ran``, or the verdict's outcome.
     """
     if facts.verdict:
         return facts.verdict.value.outcome
@@ -114,10 +116,11 @@ def effect_sentence(verdict: Verdict) -> str:
     places = decimals_for(bounds)
     level = percent(1 - verdict.alpha, 0)
     sizes = " + ".join(str(n) for n in sample_sizes(verdict).values())
+    effect = with_unit(signed(verdict.estimate, places), verdict.metric)
     return (
-        f"Improvement of {verdict.metric} {with_unit(signed(verdict.estimate, places), verdict.metric)}, "
-        f"one-sided {level} bounds {signed(verdict.lower, places)} to "
-        f"{signed(verdict.upper, places)}, n\u00a0=\u00a0{sizes} runs; rule {verdict.claim}."
+        f"Improvement of {verdict.metric} {effect}, one-sided {level} bounds "
+        f"{signed(verdict.lower, places)} to {signed(verdict.upper, places)}, "
+        f"n\u00a0=\u00a0{sizes} runs; rule {verdict.claim}."
     )
 
 

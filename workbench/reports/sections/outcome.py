@@ -168,6 +168,10 @@ def _rule_lines(verdict: Cited[Verdict]) -> list[Line]:
     sizes = listed([f"{n} {arm}" for arm, n in sample_sizes(body).items()])
     places = decimals_for([body.estimate, body.lower, body.upper])
     level = percent(1 - body.alpha, 0)
+    interval = (
+        f"{signed(body.lower, places)} to {signed(body.upper, places)}, two one-sided {level} "
+        f"bounds, {number(body.degrees_of_freedom, 2)} degrees of freedom"
+    )
     told = [
         ("Rule", f"{body.claim} by {body.interval.replace('_', ' ')}, α = {body.alpha:g}"),
         (
@@ -175,11 +179,7 @@ def _rule_lines(verdict: Cited[Verdict]) -> list[Line]:
             f"{body.metric}{f' in {unit}' if unit else ''}, to {body.direction}, sealed test",
         ),
         ("Estimate", with_unit(signed(body.estimate, places), body.metric)),
-        (
-            "Interval",
-            f"{signed(body.lower, places)} to {signed(body.upper, places)}, two one-sided {level} "
-            f"bounds, {number(body.degrees_of_freedom, 2)} degrees of freedom",
-        ),
+        ("Interval", interval),
         ("n", f"{sizes} runs"),
         ("Then", sentence(body.action)),
     ]
