@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from workbench.data.build import build_corpus
+from workbench.data.config import CorpusConfig
+from workbench.data.corpus import Corpus
 from workbench.proxies.recipe import nested, with_values
 from workbench.training.config import RunConfig
 
 BASE: dict[str, Any] = {
     "model": {
-        "vocab_size": 257,
+        "vocab_size": 300,
         "d_model": 16,
         "num_layers": 2,
         "num_heads": 2,
@@ -45,3 +48,31 @@ def make_config() -> Callable[..., RunConfig]:
         return with_values(RunConfig.model_validate(BASE), nested(overrides))
 
     return build
+
+
+CODE = "def f{i}(x):\n    y = x * {i}\n    return y + {j}\n\n"
+DOCS = "Section {i} says that the value {j} comes first and {i} last; see the table below. "
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """A real corpus of two domains of made-up text."""
+    root = tmp_path_factory.mktemp("lab")
+    for domain, template in (("code", CODE), ("docs", DOCS)):
+        folder = root / domain
+        folder.mkdir()
+        for i in range(60):
+            text = "".join(template.format(i=i, j=i * 7 + k) for k in range(6))
+            (folder / f"{i:03d}.txt").write_text(text)
+    config = CorpusConfig.model_validate(
+        {
+            "name": "tiny@1",
+            "sources": {
+                domain: {"source": f"text:{domain}", "max_bytes": 100_000}
+                for domain in ("code", "docs")
+            },
+            "splits": {"validation": 0.15, "test": 0.15, "salt": "tests"},
+            "tokenizer": {"vocab_size": 300, "train_bytes": 10_000},
+        }
+    )
+    return build_corpus(config, root=root, corpora=root / "corpora", progress=lambda *_: None)

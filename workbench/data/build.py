@@ -14,6 +14,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -184,12 +185,7 @@ def _read_sources(
     # Alphabetical: which of two equal documents is kept must not hang on the order of the keys.
     for place, domain in enumerate(sorted(config.sources)):
         source = config.sources[domain]
-
-        def told(
-            share: float, label: str = f"reading {domain}", begin: float = place * 1.0
-        ) -> None:
-            progress(label, 0.5 * (begin + share) / len(config.sources))
-
+        told = partial(_tell, progress, f"reading {domain}", place, len(config.sources))
         told(0.0)
         documents = read_source(source, root=root, max_document_bytes=config.max_document_bytes)
         stages[domain] = spool_domain(
@@ -202,6 +198,11 @@ def _read_sources(
             progress=told,
         )
     return stages
+
+
+def _tell(progress: Progress, stage: str, place: int, count: int, share: float) -> None:
+    """Reading is the first half of the work, an equal part of it a domain."""
+    progress(stage, 0.5 * (place + share) / count)
 
 
 def _refuse_empty_splits(config: CorpusConfig, spools: Path) -> None:

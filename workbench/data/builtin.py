@@ -53,7 +53,6 @@ MATHEMATICAL = ("mpmath", "sympy")
 _NOT_CODE = frozenset(
     {
         "__pycache__",
-        "config",
         "dist-packages",
         "distutils",
         "encodings",
@@ -69,6 +68,9 @@ _NOT_CODE = frozenset(
 )
 """Folders of the standard library that are tables, separately packaged, text of ``docs``, or
 no part of it."""
+
+_MACHINE = ("config-", "_sysconfigdata")
+"""What holds the build settings of one machine begins so."""
 
 _NOT_MATH = frozenset(["_antlr", "rubi", "benchmarks"])
 """Generated parsers and timing scripts."""
@@ -201,14 +203,23 @@ def _package(distribution: importlib.metadata.Distribution) -> _Package:
 def _standard_library() -> Iterator[_Lazy]:
     folder = Path(sysconfig.get_path("stdlib"))
     provenance = f"Python {platform.python_version()}, Python-2.0"
-    for path in folder.rglob("*.py"):
-        name = path.relative_to(folder)
-        # "config-3.11-…" and "_sysconfigdata…" hold this machine's build settings.
-        first = name.parts[0].partition("-")[0]
-        if _NOT_CODE.isdisjoint([first, *name.parts]) and not first.startswith("_sysconfigdata"):
-            yield _Lazy(
-                id=f"python/{name.as_posix()}", provenance=provenance, text=partial(_read, path)
-            )
+    for path in _code_files(folder):
+        yield _Lazy(
+            id=f"python/{path.relative_to(folder).as_posix()}",
+            provenance=provenance,
+            text=partial(_read, path),
+        )
+
+
+def _code_files(folder: Path) -> Iterator[Path]:
+    # Not rglob: it would walk through every installed package to leave it out afterwards.
+    for path in folder.iterdir():
+        if path.name in _NOT_CODE or path.name.startswith(_MACHINE):
+            continue
+        if path.is_dir():
+            yield from _code_files(path)
+        elif path.suffix == ".py":
+            yield path
 
 
 def _help_topics() -> Iterator[_Lazy]:

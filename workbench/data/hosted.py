@@ -5,6 +5,7 @@ than the corpus takes.
 """
 
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,16 +76,17 @@ def file_documents(
     """
     kind = config.source.partition(":")[0]
     files = source_files(config.source, root=root)
-    options: dict[str, Any] = {"sample_by": "document"} if kind == "text" else {}
     column = "text" if kind == "text" else config.text_field
-    texts = _column(_load(_BUILDERS[kind], files, config.source, options), column, config.source)
-    for number, text in enumerate(texts):
-        where = f"{config.source}#{number}"
-        if kind != "text":
-            yield Document(id=where, text=text, provenance=config.source)
-            continue
-        for part, piece in enumerate(pieces(text, max_document_bytes)):
-            yield Document(id=f"{where}.{part}", text=piece, provenance=config.source)
+    # The library keeps locks even of what it only streams: not in the user's home.
+    with tempfile.TemporaryDirectory() as cache:
+        rows = _load(kind, files, config.source, cache)
+        for number, text in enumerate(_column(rows, column, config.source)):
+            where = f"{config.source}#{number}"
+            if kind != "text":
+                yield Document(id=where, text=text, provenance=config.source)
+                continue
+            for part, piece in enumerate(pieces(text, max_document_bytes)):
+                yield Document(id=f"{where}.{part}", text=piece, provenance=config.source)
 
 
 def hub_documents(config: SourceConfig, name: str) -> Iterator[Document]:
@@ -114,10 +116,16 @@ def hub_documents(config: SourceConfig, name: str) -> Iterator[Document]:
         yield Document(id=f"{config.source}#{number}", text=text, provenance=config.source)
 
 
-def _load(builder: str, files: Sequence[Path], source: str, options: dict[str, Any]) -> Any:
+def _load(kind: str, files: Sequence[Path], source: str, cache: str) -> Any:
+    options: dict[str, Any] = {"sample_by": "document"} if kind == "text" else {}
     try:
         return datasets.load_dataset(
-            builder, data_files=[str(f) for f in files], split="train", streaming=True, **options
+            _BUILDERS[kind],
+            data_files=[str(file) for file in files],
+            split="train",
+            streaming=True,
+            cache_dir=cache,
+            **options,
         )
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise _unreadable(source, error) from error

@@ -9,6 +9,7 @@ The state is a few counters: nothing is buffered, so nothing is lost or repeated
 """
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -228,7 +229,7 @@ def _checked(
     for begin, mixture in mixtures:
         unknown = sorted(set(mixture) - set(domains))
         total = sum(mixture.values())
-        if unknown or min(mixture.values()) < 0 or not 0 < total < float("inf"):
+        if unknown or min(mixture.values(), default=0) < 0 or not 0 < total < math.inf:
             raise ValueError(f"mixture {dict(mixture)} from step {begin} does not fit {domains}")
         checked.append((begin, [mixture.get(domain, 0.0) / total for domain in domains]))
     return checked

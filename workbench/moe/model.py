@@ -30,6 +30,15 @@ class DecoderOutput:
     """One a layer, tokens in the order of ``tokens_BT.flatten()``."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class HiddenOutput:
+    """What the head reads, and what each layer's router decided."""
+
+    hidden_BTD: Tensor
+    """After the final norm."""
+    routing: tuple[Routing, ...]
+
+
 class Layer(nn.Module):
     """Attention, then routed experts, each added to the residual stream.
 
@@ -92,14 +101,29 @@ class MoEDecoder(nn.Module):
             else nn.Parameter(torch.zeros(config.vocab_size, config.d_model))
         )
 
+    @property
+    def output_embedding(self) -> Tensor:
+        """The head's matrix, [V, D]; the embedding itself when tied."""
+        return self.embedding if self.head is None else self.head
+
     def forward(self, tokens_BT: Tensor, mask_BT: Tensor | None = None) -> DecoderOutput:
-        """Return next-token logits and the routing of every layer.
+        """Return next-token logits and the routing of every layer; arguments as of `hidden`.
+
+        Training and evaluation use `hidden` with `workbench.moe.loss`, which is faster and never
+        holds all logits.
+        """
+        hidden = self.hidden(tokens_BT, mask_BT)
+        logits_BTV = functional.linear(hidden.hidden_BTD, self.output_embedding)
+        return DecoderOutput(logits_BTV=logits_BTV, routing=hidden.routing)
+
+    def hidden(self, tokens_BT: Tensor, mask_BT: Tensor | None = None) -> HiddenOutput:
+        """Return the final hidden states and the routing of every layer.
 
         Args:
             tokens_BT: token ids, int64, T at most ``max_seq_len``.
             mask_BT: True for real tokens. It keeps padding out of the routing statistics and
-                changes no logit: attention is causal, so that padding at the end of a sequence
-                never reaches a real token. Padding in front is not supported.
+                changes no hidden state: attention is causal, so that padding at the end of a
+                sequence never reaches a real token. Padding in front is not supported.
         """
         assert tokens_BT.shape[1] <= self.config.max_seq_len, tokens_BT.shape  # noqa: S101
         mask_N = None if mask_BT is None else mask_BT.flatten()
@@ -108,9 +132,7 @@ class MoEDecoder(nn.Module):
         for layer in self.layers:
             x_BTD, decided = layer(x_BTD, self.rotation, mask_N)
             routing.append(decided)
-        head = self.embedding if self.head is None else self.head
-        logits_BTV = functional.linear(self.final_norm(x_BTD), head)
-        return DecoderOutput(logits_BTV=logits_BTV, routing=tuple(routing))
+        return HiddenOutput(hidden_BTD=self.final_norm(x_BTD), routing=tuple(routing))
 
 
 def initialise(model: MoEDecoder, generator: torch.Generator) -> None:

@@ -13,8 +13,8 @@ from workbench.proxies.recipe import dotted
 from workbench.registry.entries import TrialState
 from workbench.training.attempts import attempt_trace, last_attempt
 from workbench.training.config import RunConfig
-from workbench.training.fit import DivergenceRule, RunResult
 from workbench.training.recorder import Recorder
+from workbench.training.results import DivergenceRule, RunResult
 from workbench.training.tracking import STATUS_OF_OUTCOME, Tracker
 
 StepProgress: TypeAlias = Callable[[int, int, float], None]

@@ -134,13 +134,19 @@ class FullScale(_Strict):
 
 
 def nested(dotted: Mapping[str, Json]) -> dict[str, Json]:
-    """Return ``{"a": {"b": 1}}`` for ``{"a.b": 1}``."""
+    """Return ``{"a": {"b": 1}}`` for ``{"a.b": 1}``.
+
+    Raises:
+        ValueError: one key is a part of another.
+    """
     result: dict[str, Json] = {}
     for key, value in dotted.items():
         *parents, last = key.split(".")
         place = result
         for parent in parents:
             place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ValueError(f"{key!r} lies below a key that has a value of its own")  # noqa: TRY004
         place[last] = value
     return result
 

@@ -118,7 +118,7 @@ class Search:
                 sampler=_NumberedSampler(sampler, tuple(coordinate_names)),
                 pruner=_pruner(pruning),
             )
-        except (optuna.exceptions.StorageInternalError, RuntimeError) as error:
+        except Exception as error:  # every driver has its own ways to say no
             raise StoreUnavailableError(
                 f"the search store {url} cannot be used: {error}",
                 remedy="check the path in workbench.toml (optuna_url), then repeat the command",
@@ -192,6 +192,7 @@ class _NumberedSampler(BaseSampler):
     def __init__(self, sampler: Sampler, names: tuple[str, ...]) -> None:
         self._sampler = sampler
         self._names = names
+        self._draw = (-1, -1)
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
@@ -206,14 +207,14 @@ class _NumberedSampler(BaseSampler):
     ) -> dict[str, Any]:
         if not search_space:
             return {}
-        seed = sampler_seed_of(self._sampler.seed, _draw_of(study, trial))
+        seed = sampler_seed_of(self._sampler.seed, self._draw_of(study, trial))
         found: dict[str, Any] = self._tpe(seed).sample_relative(study, trial, search_space)
         return found
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: Any
     ) -> Any:
-        draw = _draw_of(study, trial)
+        draw = self._draw_of(study, trial)
         if self._sampler.name == "qmc":
             unit = _sobol(self._sampler.seed, draw, len(self._names), self._names.index(param_name))
             return _spread(unit, param_distribution)
@@ -223,14 +224,17 @@ class _NumberedSampler(BaseSampler):
             study, trial, param_name, param_distribution
         )
 
+    def _draw_of(self, study: Study, trial: FrozenTrial) -> int:
+        # Once a trial, not once a coordinate: it takes a look at every trial before.
+        if self._draw[0] != trial.number:
+            draw = _tried(study.get_trials(deepcopy=False))[trial.number].draw
+            self._draw = (trial.number, draw)
+        return self._draw[1]
+
     def _tpe(self, seed: int) -> TPESampler:
         return TPESampler(
             seed=seed, multivariate=True, n_startup_trials=TPE_STARTUP, constant_liar=False
         )
-
-
-def _draw_of(study: Study, trial: FrozenTrial) -> int:
-    return _tried(study.get_trials(deepcopy=False))[trial.number].draw
 
 
 def _tried(trials: Sequence[FrozenTrial]) -> list[Tried]:
@@ -263,8 +267,8 @@ def _pruner(pruning: Pruning) -> BasePruner:
 
 
 def _sobol(seed: int, draw: int, dimensions: int, dimension: int) -> float:
-    engine = torch.quasirandom.SobolEngine(dimensions, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
-    engine.fast_forward(draw)  # type: ignore[no-untyped-call]
+    engine = torch.quasirandom.SobolEngine(dimensions, scramble=True, seed=seed)
+    engine.fast_forward(draw)
     return float(engine.draw(1, dtype=torch.float64)[0, dimension])
 
 

@@ -8,12 +8,13 @@ def trial_seed(sampler_seed: int, draw: int) -> int:
     return _derived(f"trial/v1|{sampler_seed}|{draw}")
 
 
-def rerun_seed(sampler_seed: int, scale: str, index: int) -> int:
+def rerun_seed(root: str, scale: str, index: int) -> int:
     """Return the fresh seed ``index`` of a scale: the same for the control and every candidate.
 
-    Another prefix under the same hash: no sweep trial ever had it.
+    It derives from the registration's leaf (exploring: from that of the sweep's first start), so
+    nobody knew it before; under another prefix than the trials', so no trial ever had it.
     """
-    return _derived(f"rerun/v1|{sampler_seed}|{scale}|{index}")
+    return _derived(f"rerun/v1|{root}|{scale}|{index}")
 
 
 def sampler_seed_of(sampler_seed: int, draw: int, coordinate: str = "") -> int:

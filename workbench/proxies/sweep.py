@@ -6,12 +6,10 @@ running trial; the next call finishes what was noted and records the rest as los
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from workbench.analysis.claims import Direction
-from workbench.canonical import Json, fingerprint
+from workbench.canonical import Json
 from workbench.data.corpus import Corpus
 from workbench.errors import IntegrityError, NotRegisteredError, RunFailedError
 from workbench.proxies.proxy import (
@@ -23,84 +21,20 @@ from workbench.proxies.proxy import (
     tracked_params,
     train_proxy,
 )
-from workbench.proxies.recipe import Recipe, value_at
+from workbench.proxies.recipe import value_at
+from workbench.proxies.record import recorded_trials
 from workbench.proxies.search import Search, Tried, sampler_description
 from workbench.proxies.seeds import trial_seed
 from workbench.proxies.selection import candidate_name
 from workbench.proxies.space import coordinate_names, coordinates, draw
+from workbench.proxies.sweep_plan import SweepRun, SweepSummary
 from workbench.proxies.watch import Progress, ProxyProgress, PruningWatch
-from workbench.registry.entries import Mode, SweepEnded, SweepStarted, Trial
-from workbench.registry.ledger import Entry, Ledger
-from workbench.registry.proposal import Pruning, Sampler
+from workbench.registry.entries import SweepEnded, SweepStarted, Trial
+from workbench.registry.ledger import Ledger
 from workbench.training.attempts import exclusive
-from workbench.training.fit import DivergenceRule, Interrupted
 from workbench.training.tracking import Tracker
 
 _ENDED: dict[str, Literal["completed", "pruned"]] = {"completed": "completed", "pruned": "pruned"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepRun:
-    """A sweep as it was registered, or as it is explored."""
-
-    subject: str
-    """Experiment folder ``NNNN-slug``, or ``recipe:NAME@V`` without a proposal."""
-    mode: Mode
-    registration: str = ""
-    """Leaf of the registration; empty when exploratory."""
-    recipe: Recipe
-    recipe_sha256: str
-    metric: str
-    direction: Direction
-    sampler: Sampler
-    budget_trials: int
-    """A total, also across interruptions."""
-    pruning: Pruning
-    failed_trials: Literal["count", "retry_once"]
-    divergence: DivergenceRule
-    search_url: str
-    """SQLAlchemy URL of the search's database."""
-    first_trial: Literal["control", "sampled"] = "control"
-    """Whether the control's own point opens the sweep, so that every other is seen beside it."""
-
-    @property
-    def scale(self) -> str:
-        """The rung at which trials run: the smallest."""
-        return self.recipe.scales[0].name
-
-    @property
-    def study(self) -> str:
-        """Name of the search: one a registration, or one a subject, recipe and sampler."""
-        identity = self.registration or fingerprint(
-            {
-                "recipe": self.recipe_sha256,
-                "sampler": self.sampler.model_dump(),
-                "pruning": self.pruning.model_dump(),
-                "metric": self.metric,
-                "direction": self.direction,
-                "first_trial": self.first_trial,
-            }
-        ).removeprefix("sha256:")
-        return f"{self.subject}|{self.mode}|{identity[:32]}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepSummary:
-    """What a sweep has done so far."""
-
-    root: str
-    """Leaf that all its entries refer to: the registration, or the first start of an exploration."""
-    declared: int
-    done: int
-    """Trials that used up budget."""
-    counts: dict[str, int]
-    """Trials by state, also those that were run once more."""
-    finished: bool
-    trials: tuple[Entry, ...]
-    """Entries of kind ``trial``, in the order of the ledger."""
-    mlflow_run: str
-    recovered: tuple[str, ...]
-    """What an earlier process left behind and what became of it, a sentence each."""
 
 
 def run_sweep(
@@ -130,17 +64,18 @@ def run_sweep(
             f"{plan.subject} is not registered, so its sweep cannot be confirmatory",
             remedy="workbench register NNNN, or explore: workbench sweep NNNN --exploratory",
         )
-    with exclusive(folder):
+    place = folder / plan.identity
+    with exclusive(place):
         search = Search.open(
             url=plan.search_url,
-            name=plan.study,
+            name=f"{plan.subject}|{plan.mode}|{plan.identity}",
             direction=plan.direction,
             sampler=plan.sampler,
             pruning=plan.pruning,
             coordinate_names=coordinate_names(plan.recipe.space),
         )
         try:
-            sweep = _Sweep(plan, ledger, tracker, corpus, folder, train, search, progress)
+            sweep = _Sweep(plan, ledger, tracker, corpus, place, train, search, progress)
             return sweep.run()
         finally:
             search.close()
@@ -170,6 +105,8 @@ class _Sweep:
         self._parent: str = search.remembered("mlflow_run") or ""
         self._started = ""
         self._recovered: list[str] = []
+        self._trials = recorded_trials(ledger, subject=plan.subject, root=self._root)
+        self._done = self._num_done()
 
     def run(self) -> SweepSummary:
         if not self._finished():
@@ -179,7 +116,7 @@ class _Sweep:
             try:
                 while self._num_done() < self._plan.budget_trials:
                     self._run_trial()
-            except (KeyboardInterrupt, SystemExit, Interrupted) as interruption:
+            except (KeyboardInterrupt, SystemExit) as interruption:
                 self._stop(f"interrupted ({type(interruption).__name__})")
                 raise
             self._end()
@@ -308,6 +245,9 @@ class _Sweep:
                 self._search.queue(tried.coordinates, notes, retry_of=tried)
             self._search.end(tried.number, _ENDED.get(body.state, "failed"), body.value)
         self._ledger.append(body, subject=self._plan.subject, refs=self._refs())
+        # As the ledger gives it back, so that a call returns the same whether it ran the trial.
+        self._trials.append(Trial.model_validate(body.to_json()))
+        self._done = self._num_done()
 
     def _is_tried_again(self, tried: Tried, body: Trial) -> bool:
         again = body.state == "lost" or (
@@ -320,7 +260,7 @@ class _Sweep:
 
     def _recover(self, reason: str) -> None:
         """Finish what was noted, record the rest as lost. Only the holder of the lock calls it."""
-        recorded = {entry.body.number for entry in self._entries()}
+        recorded = {trial.number for trial in self._trials}
         everything = self._search.tried()
         self._refuse_forgotten(recorded, everything)
         for tried in everything:
@@ -367,39 +307,32 @@ class _Sweep:
 
     # -- what is known
 
-    def _entries(self) -> list[Entry]:
-        if not self._root:
-            return []
-        found = self._ledger.entries(kind="trial", subject=self._plan.subject)
-        return [entry for entry in found if self._root in entry.refs]
-
     def _finished(self) -> bool:
-        ends = self._ledger.entries(kind="sweep_ended", subject=self._plan.subject)
-        mine = [e.body for e in ends if self._root and self._root in e.refs]
-        return any(body.finished and body.declared >= self._plan.budget_trials for body in mine)
+        entries = self._ledger.entries(kind="sweep_ended", subject=self._plan.subject)
+        ends = [e.body for e in entries if self._root in e.refs and isinstance(e.body, SweepEnded)]
+        return any(end.finished and end.declared >= self._plan.budget_trials for end in ends)
 
     def _num_done(self) -> int:
         return len(_counted(self._search.tried()))
 
     def _counts(self) -> dict[str, int]:
-        return dict(sorted(Counter(entry.body.state for entry in self._entries()).items()))
+        return dict(sorted(Counter(trial.state for trial in self._trials).items()))
 
     def _summary(self) -> SweepSummary:
-        trials = tuple(self._entries())
         return SweepSummary(
             root=self._root,
             declared=self._plan.budget_trials,
             done=self._num_done(),
             counts=self._counts(),
             finished=self._finished(),
-            trials=trials,
+            trials=tuple(self._trials),
             mlflow_run=self._parent,
             recovered=tuple(self._recovered),
         )
 
     def _usable(self, summary: SweepSummary) -> SweepSummary:
         if not summary.counts.get("completed"):
-            last = summary.trials[-1].body.reason if summary.trials else "no trial ran"
+            last = summary.trials[-1].reason if summary.trials else "no trial ran"
             raise RunFailedError(
                 f"no trial of {self._plan.subject} completed ({summary.counts}); last: {last}",
                 remedy="workbench status NNNN; a changed recipe needs a new proposal",
@@ -437,18 +370,17 @@ class _Sweep:
     def _show(self, name: str, step: int, steps: int, loss: float | None) -> None:
         if self._progress is None:
             return
-        entries = self._entries()
-        values = [e.body.value for e in entries if e.body.value is not None]
+        values = [trial.value for trial in self._trials if trial.value is not None]
         pick = min if self._plan.direction == "minimize" else max
         self._progress(
             ProxyProgress(
                 name=name,
-                done=self._num_done(),
+                done=self._done,
                 total=self._plan.budget_trials,
                 step=step,
                 steps=steps,
                 loss=loss,
-                counts=dict(Counter(e.body.state for e in entries)),
+                counts=self._counts(),
                 best=pick(values) if values else None,
             )
         )

@@ -434,6 +434,15 @@ class ForecastScore(Record):
     """``uncalibrated, n<30`` until enough forecasts are scored."""
 
 
+class GuardrailResult(Record):
+    """Whether a registered bound held; one that did not turns ``supported`` into ``refuted``."""
+
+    metric: str
+    at_most: Number
+    treatment_mean: Number
+    held: bool
+
+
 class Verdict(Body):
     """What the registered rule says of the sealed test values."""
 
@@ -457,6 +466,7 @@ class Verdict(Body):
     degrees_of_freedom: Number | None = None
     per_metric: dict[str, dict[str, Number]] = {}
     """Means by arm of the secondary metrics, keys in snake_case."""
+    guardrails: list[GuardrailResult] = []
     void_reasons: list[str] = []
     action: str
     """What was registered to happen on this outcome."""

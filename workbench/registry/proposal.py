@@ -1,9 +1,11 @@
 """The typed front matter of ``proposal.md``: every field that a person fills in by hand."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+ClaimKind: TypeAlias = Literal["superior", "superior_by", "non_inferior", "equivalent"]
 
 PLACEHOLDER = "FILL IN"
 """What the scaffold writes where an answer is owed; a proposal that keeps one is refused."""
@@ -137,9 +139,10 @@ class DecisionRule(_Strict):
     actions: Actions
 
     @property
-    def claim_kind(self) -> str:
+    def claim_kind(self) -> ClaimKind:
         """``superior`` and the like."""
-        return self.claim.partition("(")[0]
+        kinds: dict[str, ClaimKind] = {kind: kind for kind in get_args(ClaimKind)}
+        return kinds[self.claim.partition("(")[0]]
 
     @property
     def margin(self) -> float:

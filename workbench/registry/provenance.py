@@ -4,12 +4,13 @@ import importlib.metadata
 import os
 import platform
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import workbench
-from workbench.errors import ConflictError
+from workbench.errors import ConflictError, MissingDependencyError
 from workbench.registry.entries import CodeState
 
 NO_COMMIT = "none"
@@ -59,6 +60,24 @@ def dirty_files(root: Path, *, outputs: Sequence[str] = ()) -> list[str]:
     )  # fmt: skip
     # Each record is two letters of state, a space and the path.
     return sorted(record[3:] for record in (answer or "").split("\0") if record)
+
+
+def ensure_repository(root: Path) -> bool:
+    """Make the folder a git repository unless it already lies in one; return whether it was made.
+
+    Raises:
+        MissingDependencyError: git is not installed.
+        ConflictError: git refused.
+    """
+    if _git(root, "rev-parse", "--git-dir") is not None:
+        return False
+    if shutil.which("git") is None:
+        raise MissingDependencyError(
+            "git is not installed, so no registration could name its code",
+            remedy="install git, then run the command again",
+        )
+    _git(root, "init", "--quiet")
+    return True
 
 
 def _git(root: Path, *arguments: str) -> str | None:

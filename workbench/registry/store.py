@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -154,6 +155,8 @@ class Store:
         with self._reading() as connection:
             size, data = connection.execute(sa.select(_TREE.c.size, _TREE.c.frontier)).one()
             count = connection.exec_driver_sql(_COUNT).scalar()
+        if not isinstance(data, bytes):
+            raise IntegrityError(f"{self._path} holds a tree that is not bytes")
         if size != count:
             raise IntegrityError(f"{self._path} holds {count} entries, its tree has {size}")
         return Frontier.from_bytes(size, data)
@@ -183,13 +186,13 @@ class Store:
         """Return the size column and the note of each signed head, oldest first."""
         query = sa.select(_HEADS.c.size, _HEADS.c.note).order_by(_HEADS.c.size)
         with self._reading() as connection:
-            return [(row.size, row.note) for row in connection.execute(query)]
+            return [(row.size, str(row.note)) for row in connection.execute(query)]
 
     def last_note(self) -> str:
         """Return the newest signed head, empty when there is none."""
         query = sa.select(_HEADS.c.note).order_by(_HEADS.c.size.desc()).limit(1)
         with self._reading() as connection:
-            return connection.scalar(query) or ""
+            return str(connection.scalar(query) or "")
 
     def records(
         self, *, since: int = 0, below: int, kind: str | None = None, subject: str | None = None
@@ -204,7 +207,7 @@ class Store:
         while True:
             with self._reading() as connection:
                 rows = connection.execute(query.where(_ENTRIES.c.sequence >= since)).all()
-            yield from (StoredEntry(**row._mapping) for row in rows)
+            yield from (_stored(row) for row in rows)
             if len(rows) < _CHUNK:
                 return
             since = rows[-1].sequence + 1
@@ -268,6 +271,17 @@ class Store:
             raise IntegrityError(
                 f"{self._path} refused or is damaged: {error.orig}", remedy="workbench verify"
             ) from error
+
+
+def _stored(row: sa.Row[Any]) -> StoredEntry:
+    """Return the entry of a row. SQLite lets any column hold any type, so that is checked here."""
+    for column in _ENTRIES.c:
+        if not isinstance(row._mapping[column], column.type.python_type):
+            raise IntegrityError(
+                f"entry {row.sequence} ({row.kind} {row.id}): its column {column.name} holds a "
+                f"{type(row._mapping[column]).__name__}"
+            )
+    return StoredEntry(**row._mapping)
 
 
 def _path_of(url: str) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from workbench.data.stream import TokenStream
+from workbench.data.stream import Accounting, TokenStream
 
 
 class StepLoader:
@@ -40,3 +40,7 @@ class StepLoader:
         """Go to where the stream was."""
         self._done = state["done"]
         self._stream.load_state_dict(state["stream"])
+
+    def accounting(self) -> Accounting:
+        """Return what the stream delivered."""
+        return self._stream.accounting()

@@ -7,8 +7,11 @@ configuration, so a resumed run cannot be out of step with its schedule.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from workbench.training.config import FreezablePart, PhaseConfig, RunConfig
+
+Mixture: TypeAlias = Mapping[str, float] | Literal["natural"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +35,7 @@ class ScheduleRow:
     lr: float
     balance_weight: float
     """λ of the balance loss."""
-    mixture: Mapping[str, float] | str
+    mixture: Mixture
     frozen: tuple[FreezablePart, ...]
 
 
@@ -91,9 +94,9 @@ def frozen_at(config: RunConfig, step: int) -> tuple[FreezablePart, ...]:
     return phase_at(config, step).frozen
 
 
-def mixture_changes(config: RunConfig) -> tuple[tuple[int, dict[str, float] | str], ...]:
+def mixture_changes(config: RunConfig) -> tuple[tuple[int, Mixture], ...]:
     """Return (first step, mixture) pairs, beginning with step 1, one for each change."""
-    changes: list[tuple[int, dict[str, float] | str]] = []
+    changes: list[tuple[int, Mixture]] = []
     for stretch in stretches(config):
         if stretch.end == stretch.begin:
             continue

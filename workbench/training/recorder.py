@@ -10,7 +10,7 @@ from workbench.canonical import freeze
 from workbench.sentinel.telemetry import TelemetryRow, to_line
 
 
-class StopRun(Exception):  # noqa: N818 - a request, not an error
+class StopRun(Exception):
     """Raised by a recorder to end the run at this evaluation."""
 
     def __init__(self, reason: str) -> None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from workbench.sentinel.detector import Finding
+from workbench.data.stream import Accounting
 from workbench.training.checkpoints import Checkpoint, RejectedCheckpoint
+
+EndOutcome: TypeAlias = Literal["completed", "diverged", "pruned"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +24,7 @@ class DivergenceRule:
 class RunResult:
     """How an attempt ended, and what the run then was."""
 
-    outcome: Literal["completed", "diverged", "pruned"]
+    outcome: EndOutcome
     reason: str
     """Why it diverged or was pruned; empty when completed."""
     attempt: int
@@ -44,12 +46,10 @@ class RunResult:
     """(step, validation metrics) of this attempt."""
     curve: tuple[tuple[int, float], ...]
     """(step, training loss) of this attempt, thinned to at most 200 points."""
-    findings: tuple[Finding, ...]
-    """Signatures of failure that the sentinel saw in this attempt."""
     checkpoint: Checkpoint | None
     """The newest good one."""
     telemetry_sha256: str
-    mixture: Mapping[str, Mapping[str, float]]
-    """What the run has drawn from each domain, all attempts that survive: shares, epochs, …"""
+    mixture: Accounting
+    """Stated and realised shares and epochs of each domain, over the steps that survive."""
     warnings: tuple[str, ...] = ()
     """What went wrong beside the training, for example a tracking store that was away."""

@@ -92,7 +92,7 @@ class Tracker:
         self._name = experiment
         # MLflow reports usage to its makers unless told otherwise; a lab's runs are its own.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        mlflow.telemetry.set_telemetry_client()
+        mlflow.telemetry.set_telemetry_client()  # type: ignore[no-untyped-call]
         self.ensure_schema()
         self._experiment_id = self._find_or_create_experiment()
 

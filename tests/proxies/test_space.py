@@ -1,0 +1,165 @@
+"""Spaces: what coordinates make of a simplex, and which spaces cannot be searched."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.proxies.conftest import recipe_values
+from workbench.proxies.recipe import Recipe
+from workbench.proxies.space import (
+    UNIT_HIGH,
+    UNIT_LOW,
+    coordinate_names,
+    coordinates,
+    draw,
+    space_faults,
+)
+from workbench.training.config import check_simplex
+
+CONTROL = {
+    "mixture": {"code": 0.5, "docs": 0.3, "math": 0.2},
+    "balance.weight": 0.01,
+    "phase_fractions": {"warmup": 0.1, "stable": 0.6, "decay": 0.3},
+    "optimizer.lr": 0.01,
+}
+
+
+class Fixed:
+    """Coordinates from a table, or from a generator where there is none."""
+
+    def __init__(self, values: dict, source: random.Random | None = None) -> None:
+        self.values = values
+        self.source = source
+        self.asked: list[str] = []
+
+    def between(self, name: str, low: float, high: float, *, log: bool = False) -> float:
+        self.asked.append(name)
+        if self.source is not None:
+            return self.source.uniform(low, high)
+        return self.values[name]
+
+    def one_of(self, name: str, count: int) -> int:
+        self.asked.append(name)
+        return self.values[name]
+
+
+def space(**dimensions: dict) -> dict:
+    values = recipe_values()
+    if dimensions:
+        values["space"] = {key.replace("__", "."): value for key, value in dimensions.items()}
+    return Recipe.model_validate(values).space
+
+
+@given(st.lists(st.floats(UNIT_LOW, UNIT_HIGH), min_size=3, max_size=3))
+def test_draw_any_coordinates_is_on_the_simplex_above_the_minimum(units: list[float]) -> None:
+    names = ("mixture.code", "mixture.docs", "mixture.math")
+    values = dict(zip(names, units, strict=True))
+    values |= {"balance.weight": 0.01, "phase_fractions.decay": 0.5}
+    shares = draw(space(), CONTROL, Fixed(values))["mixture"]
+    check_simplex(shares)
+    assert min(shares.values()) >= 0.05 - 1e-12
+
+
+def test_draw_uniform_coordinates_are_uniform_on_the_simplex() -> None:
+    """Of Dirichlet(1) over three shares: mean 1/3, variance 1/18, P(share > 1/2) = 1/4."""
+    dimension = {"kind": "simplex", "domains": ["code", "docs", "math"]}
+    source = Fixed({}, random.Random(3))
+    found = [draw(space(mixture=dimension), CONTROL, source)["mixture"] for _ in range(4000)]
+    code = [shares["code"] for shares in found]
+    average = sum(code) / len(code)
+    assert average == pytest.approx(1 / 3, abs=0.012)
+    assert sum((c - average) ** 2 for c in code) / len(code) == pytest.approx(1 / 18, rel=0.06)
+    assert sum(c > 0.5 for c in code) / len(code) == pytest.approx(0.25, abs=0.025)
+
+
+def test_draw_phases_leave_the_rest_and_keep_the_others() -> None:
+    values = {"mixture.code": 0.5, "mixture.docs": 0.5, "mixture.math": 0.5}
+    values |= {"balance.weight": 0.02, "phase_fractions.decay": 0.25}
+    found = draw(space(), CONTROL, Fixed(values))
+    assert found["phase_fractions"] == {"warmup": 0.1, "stable": pytest.approx(0.65), "decay": 0.25}
+    assert found["balance"] == {"weight": 0.02}
+
+
+def test_draw_rounding_never_makes_a_negative_phase() -> None:
+    dimension = {
+        "kind": "fractions", "ranges": {"warmup": [0.0, 0.1], "decay": [0.1, 0.9]},
+        "rest": "stable",
+    }  # fmt: skip
+    values = {"phase_fractions.warmup": 0.1, "phase_fractions.decay": 0.9000000000000001}
+    shares = draw(space(phase_fractions=dimension), CONTROL, Fixed(values))["phase_fractions"]
+    assert shares["stable"] == 0.0
+    check_simplex(shares)
+
+
+def test_draw_choice_and_uniform_take_what_they_are_given() -> None:
+    found = draw(
+        space(
+            optimizer__lr={"kind": "uniform", "low": 0.001, "high": 0.1},
+            balance__weight={"kind": "choice", "values": [0.0, 0.01]},
+        ),
+        CONTROL,
+        Fixed({"optimizer.lr": 0.05, "balance.weight": 1}),
+    )
+    assert found == {"optimizer": {"lr": 0.05}, "balance": {"weight": 0.01}}
+
+
+def test_coordinates_of_a_point_lead_back_to_it() -> None:
+    near = coordinates(space(), CONTROL)
+    assert tuple(near) == coordinate_names(space())
+    found = draw(space(), CONTROL, Fixed(near))
+    assert found["mixture"] == pytest.approx(CONTROL["mixture"], abs=1e-9)
+    assert found["balance"]["weight"] == 0.01
+    assert found["phase_fractions"] == pytest.approx(CONTROL["phase_fractions"])
+
+
+def test_coordinates_outside_the_space_are_moved_to_its_edge() -> None:
+    point = {
+        "mixture": {"code": 1.0},
+        "balance.weight": 5.0,
+        "phase_fractions": {"warmup": 0.0, "stable": 0.05, "decay": 0.95},
+    }
+    near = coordinates(space(), point)
+    assert near["balance.weight"] == 0.1
+    assert near["phase_fractions.decay"] == 0.5
+    assert near["mixture.docs"] == UNIT_HIGH
+    assert all(math.isfinite(value) for value in near.values())
+
+
+def test_coordinates_of_a_choice_that_is_not_offered_are_left_out() -> None:
+    dimension = {"kind": "choice", "values": [0.001, 0.1]}
+    assert coordinates(space(balance__weight=dimension), CONTROL) == {}
+    assert coordinates(space(balance__weight=dimension), {"balance.weight": 0.1}) == {
+        "balance.weight": 1
+    }
+
+
+def test_space_faults_of_a_sound_space_are_none() -> None:
+    assert space_faults(space(), CONTROL) == []
+
+
+SIMPLEX = {"kind": "simplex", "domains": ["code", "docs", "math"]}
+PHASES = {"kind": "fractions", "ranges": {"decay": [0.1, 0.5]}, "rest": "stable"}
+
+
+@pytest.mark.parametrize(
+    ("key", "dimension", "fault"),
+    [
+        ("mixture", SIMPLEX | {"minimum": 0.34}, "leave nothing to choose"),
+        ("mixture", SIMPLEX | {"domains": ["code", "code"]}, "name one twice"),
+        ("phase_fractions", SIMPLEX, "belongs under 'mixture'"),
+        ("mixture", PHASES, "belong under 'phase_fractions'"),
+        ("phase_fractions", PHASES | {"rest": "cooldown"}, "'cooldown' is no phase"),
+        ("phase_fractions", PHASES | {"rest": "decay"}, "so it has no range"),
+        ("phase_fractions", PHASES | {"ranges": {"decay": [0.5, 0.1]}}, "must rise"),
+        ("phase_fractions", PHASES | {"ranges": {"decay": [0.1, 0.95]}}, "1.05, above 1"),
+        ("balance.weight", {"kind": "log_uniform", "low": 0.1, "high": 0.1}, "must be below"),
+        ("balance.weight", {"kind": "uniform", "low": 0.2, "high": math.inf}, "must be below"),
+        ("balance.weight", {"kind": "choice", "values": [0.1, 0.1]}, "listed twice"),
+    ],
+)
+def test_space_faults_name_the_key_and_the_value(key: str, dimension: dict, fault: str) -> None:
+    faults = space_faults(space(**{key.replace(".", "__"): dimension}), CONTROL)
+    assert any(fault in text and text.startswith(f"{key}:") for text in faults), faults

@@ -1,0 +1,417 @@
+"""Training ends as its rules say, and a resumed run is the uninterrupted one to the last bit."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from workbench.errors import ConflictError, StoreUnavailableError
+from workbench.sentinel.telemetry import read_rows
+from workbench.training import fit as fit_module
+from workbench.training.attempts import attempt_trace, exclusive, resume_point, telemetry_path
+from workbench.training.checkpoints import checkpoint_path, read_checkpoint
+from workbench.training.evaluate import evaluate, load_weights, validation_windows
+from workbench.training.fit import fit
+from workbench.training.interruption import Interrupted
+from workbench.training.recorder import StopRun
+from workbench.training.results import DivergenceRule
+
+NEVER = DivergenceRule(loss_above=1000.0, patience=3)
+
+
+class Listener:
+    """A recorder that keeps what it hears and may act at a step."""
+
+    def __init__(self, at=None, act=None):
+        self.rows, self.evaluations, self.checkpoints = [], [], []
+        self.closed = 0
+        self._at, self._act = at, act
+
+    def telemetry(self, row):
+        self.rows.append(row)
+        if row.step == self._at and self._act:
+            self._act()
+
+    def evaluation(self, step, values):
+        self.evaluations.append((step, dict(values)))
+
+    def checkpoint(self, step, path, sha256):
+        self.checkpoints.append((step, path, sha256))
+
+    def close(self):
+        self.closed += 1
+
+
+class Killed(BaseException):
+    """Stands for the process's death: nothing after it runs but what a real kill would leave."""
+
+
+def die():
+    raise Killed
+
+
+@pytest.fixture
+def drawn(monkeypatch) -> list[np.ndarray]:
+    """The tokens of every step that any fit draws, in order."""
+    batches: list[np.ndarray] = []
+
+    class Spy(fit_module.TokenStream):
+        def next_step(self):
+            batch = super().next_step()
+            batches.append(batch.tokens.copy())
+            return batch
+
+    monkeypatch.setattr(fit_module, "TokenStream", Spy)
+    return batches
+
+
+def train(config, corpus, folder, *recorders, seed=7, divergence=NEVER, **more):
+    return fit(
+        config,
+        corpus,
+        seed=seed,
+        folder=folder,
+        recorders=recorders,
+        divergence=divergence,
+        **more,
+    )
+
+
+def assert_equal(one: Any, other: Any, path: str = "") -> None:
+    """Equal to the last bit, tensors and all."""
+    assert type(one) is type(other), path
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other), path
+    elif isinstance(one, dict):
+        assert list(one) == list(other), path
+        for key in one:
+            assert_equal(one[key], other[key], f"{path}.{key}")
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other), path
+        for number, pair in enumerate(zip(one, other, strict=True)):
+            assert_equal(*pair, f"{path}[{number}]")
+    else:
+        assert one == other, path
+
+
+def state_of(result) -> dict[str, Any]:
+    return read_checkpoint(result.checkpoint.path, result.checkpoint.sha256)
+
+
+def test_run_completes_with_metrics_curve_and_checkpoint(make_config, corpus, tmp_path):
+    listener = Listener()
+    seen = []
+    result = train(
+        make_config(), corpus, tmp_path, listener, progress=lambda *now: seen.append(now)
+    )
+    assert (result.outcome, result.reason, result.warnings) == ("completed", "", ())
+    assert (result.attempt, result.from_step, result.last_step) == (1, 0, 12)
+    assert result.tokens == 12 * 4 * 16
+    assert result.device_seconds > 0
+    assert [step for step, _ in result.evaluations] == [6, 12]
+    assert result.final == result.evaluations[-1][1]
+    assert set(result.final) == {"bpb_macro", "bpb_code", "bpb_docs"}
+    assert [step for step, _ in result.curve] == list(range(1, 13))
+    assert result.curve[-1][1] < result.curve[0][1]
+    assert [step for step, _, _ in listener.checkpoints] == [4, 8, 12]
+    assert listener.evaluations == list(result.evaluations)
+    assert listener.closed == 1
+    assert [now[:2] for now in seen] == [(step, 12) for step in range(1, 13)]
+    assert result.mixture.tokens == {"code": 384, "docs": 384}
+    assert sorted(p.name for p in (tmp_path / "checkpoints").glob("*.ckpt")) == [
+        "step-00000008.ckpt",
+        "step-00000012.ckpt",
+    ]
+    rows = list(read_rows(telemetry_path(tmp_path, 1)))
+    assert [row.step for row in rows] == list(range(1, 13))
+    assert attempt_trace(tmp_path, 1).telemetry_sha256 == result.telemetry_sha256
+    assert attempt_trace(tmp_path, 1).evaluations == result.evaluations
+
+
+def test_same_seed_gives_the_same_run_and_another_seed_another(make_config, corpus, tmp_path):
+    config = make_config()
+    one, two = (train(config, corpus, tmp_path / name) for name in ("one", "two"))
+    assert one.curve == two.curve
+    assert one.final == two.final
+    assert_equal(state_of(one)["state_dict"], state_of(two)["state_dict"])
+    assert train(config, corpus, tmp_path / "three", seed=8).curve != one.curve
+
+
+@pytest.mark.parametrize("killed_at", [5, 8, 9, 11])
+def test_killed_run_resumes_equal_to_the_last_bit(make_config, corpus, tmp_path, drawn, killed_at):
+    """A1 A10 A13 A6: data, learning rates, weights and optimizer as if nothing had happened."""
+    config = make_config()
+    whole = Listener()
+    uninterrupted = train(config, corpus, tmp_path / "whole", whole)
+    expected = list(drawn)
+    drawn.clear()
+
+    first, second = Listener(killed_at, die), Listener()
+    with pytest.raises(Killed):
+        train(config, corpus, tmp_path / "cut", first)
+    from_step = resume_point(tmp_path / "cut").from_step
+    # Killed in the record of a step, before that step's checkpoint.
+    assert from_step == (killed_at - 1) // 4 * 4
+    del drawn[from_step:]
+    resumed = train(config, corpus, tmp_path / "cut", second)
+
+    assert (resumed.attempt, resumed.from_step) == (2, from_step)
+    assert [row.step for row in second.rows] == list(range(from_step + 1, 13))
+    assert len(drawn) == len(expected)
+    for got, wanted in zip(drawn, expected, strict=True):
+        assert np.array_equal(got, wanted)
+    steps = [*first.rows[:from_step], *second.rows]
+    for field in ("lr", "loss", "grad_norm", "tokens", "router_entropy", "aux_loss"):
+        assert [getattr(r, field) for r in steps] == [getattr(r, field) for r in whole.rows], field
+    one, other = state_of(uninterrupted), state_of(resumed)
+    for key in ("state_dict", "optimizer_states", "loops", "workbench"):
+        assert_equal(one[key], other[key], key)
+    assert resumed.final == uninterrupted.final
+    assert resumed.mixture == uninterrupted.mixture
+
+
+def test_run_killed_before_its_first_checkpoint_starts_again(make_config, corpus, tmp_path):
+    config = make_config()
+    with pytest.raises(Killed):
+        train(config, corpus, tmp_path, Listener(2, die))
+    result = train(config, corpus, tmp_path)
+    assert (result.attempt, result.from_step, result.parent_checkpoint) == (2, 0, "")
+
+
+def test_damaged_newest_checkpoint_is_rejected_and_the_one_before_used(
+    make_config, corpus, tmp_path
+):
+    """A2: truncated to half, rejected by checksum; both facts are in the result."""
+    config = make_config()
+    whole = train(config, corpus, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(config, corpus, tmp_path / "cut", Listener(10, die))
+    newest = checkpoint_path(tmp_path / "cut" / "checkpoints", 8)
+    os.truncate(newest, newest.stat().st_size // 2)
+    result = train(config, corpus, tmp_path / "cut")
+    assert result.from_step == 4
+    assert [r.step for r in result.rejected_checkpoints] == [8]
+    assert newest.with_name("step-00000008.ckpt.rejected").exists()
+    assert_equal(state_of(whole)["state_dict"], state_of(result)["state_dict"])
+
+
+def test_complete_run_is_not_trained_again(make_config, corpus, tmp_path, drawn):
+    config = make_config()
+    first = train(config, corpus, tmp_path)
+    drawn.clear()
+    again = train(config, corpus, tmp_path)
+    assert drawn == []
+    assert (again.outcome, again.attempt, again.from_step) == ("completed", 2, 12)
+    assert again.final == first.final
+    assert again.mixture == first.mixture
+    assert (again.tokens, again.curve, again.evaluations) == (0, (), ())
+    assert again.checkpoint == first.checkpoint
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_stops_after_the_step_and_saves_it(make_config, corpus, tmp_path, number):
+    """A9: neither exits the process nor counts as finished; nothing is lost."""
+    config = make_config()
+    whole = train(config, corpus, tmp_path / "whole")
+    before = signal.getsignal(number)
+    listener = Listener(6, lambda: signal.raise_signal(number))
+    with pytest.raises(Interrupted) as caught:
+        train(config, corpus, tmp_path / "cut", listener)
+    assert isinstance(caught.value, KeyboardInterrupt)
+    assert (caught.value.signal_name, caught.value.last_step) == (number.name, 6)
+    assert signal.getsignal(number) is before
+    assert listener.closed == 1
+    assert resume_point(tmp_path / "cut").from_step == 6
+    resumed = train(config, corpus, tmp_path / "cut")
+    assert_equal(state_of(whole)["state_dict"], state_of(resumed)["state_dict"])
+
+
+def test_second_interrupt_does_not_wait_for_the_step(make_config, corpus, tmp_path):
+    def twice():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    listener = Listener(6, twice)
+    with pytest.raises(Interrupted):
+        train(make_config(), corpus, tmp_path, listener)
+    assert listener.closed == 1
+    assert resume_point(tmp_path).from_step == 4
+
+
+def test_training_outside_the_main_thread_leaves_signals_alone(make_config, corpus, tmp_path):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(train(make_config(), corpus, tmp_path)))
+    thread.start()
+    thread.join()
+    assert results[0].outcome == "completed"
+
+
+def test_pruned_run_ends_at_the_evaluation(make_config, corpus, tmp_path):
+    class Pruner(Listener):
+        def evaluation(self, step, values):
+            raise StopRun(f"worse than the median at step {step}")
+
+    other = Listener()
+    result = train(make_config(), corpus, tmp_path, Pruner(), other)
+    assert (result.outcome, result.last_step) == ("pruned", 6)
+    assert result.reason == "worse than the median at step 6"
+    assert result.final is None
+    assert [step for step, _ in result.evaluations] == [6]
+    assert other.evaluations  # a pruner does not keep the others from hearing
+
+
+def test_request_to_prune_at_the_last_step_comes_too_late(make_config, corpus, tmp_path):
+    class Late(Listener):
+        def evaluation(self, step, values):
+            if step == 12:
+                raise StopRun("late")
+
+    result = train(make_config(), corpus, tmp_path, Late())
+    assert (result.outcome, result.reason) == ("completed", "")
+    assert result.checkpoint.step == 12
+
+
+def test_loss_above_the_threshold_for_its_patience_is_a_divergence(make_config, corpus, tmp_path):
+    result = train(
+        make_config(), corpus, tmp_path, divergence=DivergenceRule(loss_above=0.1, patience=5)
+    )
+    assert (result.outcome, result.last_step, result.final) == ("diverged", 5, None)
+    assert "above 0.1 for 5 steps" in result.reason
+    assert result.checkpoint.step == 4
+
+
+def test_patience_counts_across_a_restart(make_config, corpus, tmp_path):
+    rule = DivergenceRule(loss_above=0.1, patience=7)
+    with pytest.raises(Killed):
+        train(make_config(), corpus, tmp_path, Listener(6, die), divergence=rule)
+    result = train(make_config(), corpus, tmp_path, divergence=rule)
+    assert (result.from_step, result.last_step, result.outcome) == (4, 7, "diverged")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_loss_that_is_not_finite_ends_the_run_at_once(
+    make_config, corpus, tmp_path, monkeypatch, value
+):
+    """A NaN never trains on, never becomes a number, and leaves the last good state."""
+    real = fit_module.PretrainModule._objective
+
+    def poisoned(self, tokens, mask, num_targets, weight):
+        objective, means = real(self, tokens, mask, num_targets, weight)
+        if self.done + 1 == 6:
+            means = means.clone()
+            means[0] = value
+        return objective, means
+
+    monkeypatch.setattr(fit_module.PretrainModule, "_objective", poisoned)
+    listener = Listener()
+    result = train(make_config(), corpus, tmp_path, listener)
+    assert (result.outcome, result.last_step, result.final) == ("diverged", 6, None)
+    assert str(value) in result.reason
+    assert result.checkpoint.step == 4
+    marked = telemetry_path(tmp_path, 1).read_text().splitlines()[-1]
+    assert '"loss":"nan"' in marked or '"loss":"+inf"' in marked
+    assert len(listener.rows) == 6
+
+
+def test_gradient_that_is_not_finite_is_not_applied(make_config, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(fit_module.PretrainModule, "_clip", lambda self: float("inf"))
+    result = train(make_config(), corpus, tmp_path)
+    assert (result.outcome, result.last_step) == ("diverged", 1)
+    assert "gradient norm" in result.reason
+    assert result.checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"optimizer__betas": (0.8, 0.95)}, "optimizer.betas"),
+        ({"optimizer__lr": 0.02}, "optimizer.lr is 0.01 in the checkpoint, 0.02"),
+        ({"phase_fractions": {"warmup": 0.5, "stable": 0.25, "decay": 0.25}}, "phase_fractions"),
+        ({"steps": 14}, "steps is 12"),
+    ],
+)
+def test_resume_under_another_configuration_is_refused(
+    make_config, corpus, tmp_path, change, shown
+):
+    """A15 F3: neither the old value nor the new one is taken in silence."""
+    with pytest.raises(Killed):
+        train(make_config(), corpus, tmp_path, Listener(6, die))
+    with pytest.raises(ConflictError, match=shown):
+        train(make_config(**change), corpus, tmp_path)
+
+
+def test_resume_under_another_seed_is_refused(make_config, corpus, tmp_path):
+    with pytest.raises(Killed):
+        train(make_config(), corpus, tmp_path, Listener(6, die))
+    with pytest.raises(ConflictError, match="seed is '7' in the checkpoint, '8'"):
+        train(make_config(), corpus, tmp_path, seed=8)
+
+
+def test_resume_with_another_checkpoint_interval_goes_on(make_config, corpus, tmp_path):
+    with pytest.raises(Killed):
+        train(make_config(), corpus, tmp_path, Listener(6, die))
+    assert train(make_config(checkpoint__every=3), corpus, tmp_path).outcome == "completed"
+
+
+def test_two_processes_do_not_train_in_one_folder(make_config, corpus, tmp_path):
+    with exclusive(tmp_path), pytest.raises(ConflictError, match="another process"):
+        train(make_config(), corpus, tmp_path)
+
+
+def test_vocabulary_of_another_size_is_refused(make_config, corpus, tmp_path):
+    with pytest.raises(ConflictError, match="vocab_size 301"):
+        train(make_config(model__vocab_size=301), corpus, tmp_path)
+
+
+def test_recorder_that_cannot_write_at_the_end_is_a_warning(make_config, corpus, tmp_path):
+    class Away(Listener):
+        def close(self):
+            raise StoreUnavailableError("the store is away")
+
+    other = Listener()
+    result = train(make_config(), corpus, tmp_path, Away(), other)
+    assert result.outcome == "completed"
+    assert result.warnings == ("the store is away",)
+    assert other.closed == 1
+
+
+def test_weights_of_a_checkpoint_score_as_the_run_did(make_config, corpus, tmp_path):
+    config = make_config()
+    result = train(config, corpus, tmp_path)
+    model = load_weights(config, result.checkpoint.path, result.checkpoint.sha256)
+    assert evaluate(model, validation_windows(corpus, config)) == result.final
+
+
+def test_bf16_run_completes_and_resumes(make_config, corpus, tmp_path):
+    config = make_config(precision="bf16")
+    whole = train(config, corpus, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(config, corpus, tmp_path / "cut", Listener(6, die))
+    resumed = train(config, corpus, tmp_path / "cut")
+    assert_equal(state_of(whole)["state_dict"], state_of(resumed)["state_dict"])
+
+
+def test_nothing_is_printed(make_config, corpus, tmp_path, capfd):
+    train(make_config(), corpus, tmp_path)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err == ""
+
+
+def test_folder_of_a_run_is_all_that_is_written(make_config, corpus, tmp_path, monkeypatch):
+    empty = tmp_path / "elsewhere"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    train(make_config(), corpus, tmp_path / "run")
+    assert list(empty.iterdir()) == []
+    assert sorted(p.name for p in Path(tmp_path / "run").iterdir()) == [
+        "checkpoints",
+        "evaluations-attempt-0001.jsonl",
+        "lock",
+        "telemetry-attempt-0001.jsonl",
+    ]

@@ -1,0 +1,117 @@
+"""Commands that file and record: init, propose, check, register, note, decide."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.cli.show import live_progress, say
+
+Number = Annotated[str, typer.Argument(help="Experiment number or folder name, like 0001.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the application."""
+    for command in (init, propose, check, register, note, decide):
+        app.command(rich_help_panel="File and record")(command)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder of the new lab; made if absent.")],
+    name: Annotated[str, typer.Option(help="What chronicles call the lab.")] = "",
+) -> None:
+    """Make a lab: four folders, workbench.toml, a ledger, and keys outside of it."""
+    from workbench.lab import Lab
+
+    lab = Lab.init(folder, name=name)
+    say(f"Made the lab {lab.settings.name!r} in {folder}")
+    say(f"  keys    {lab.keys_folder}  (mode 0600; back them up, never commit them)")
+    say(f"  origin  {lab.settings.origin}")
+    say(f'Next: cd {folder} && workbench propose "what you want to find out"')
+
+
+def propose(
+    title: Annotated[str, typer.Argument(help="The question in a few words.")],
+    owner: Annotated[str, typer.Option(help="Who answers for it; the lab's actor if empty.")] = "",
+    recipe: Annotated[
+        str, typer.Option(help="Sweep recipe to start from; the newest of proxies/ if empty.")
+    ] = "",
+) -> None:
+    """File a proposal to fill in: experiments/NNNN-slug/proposal.md and full.yaml."""
+    from workbench.lab import Lab
+
+    folder = Lab.open().propose(title, owner=owner, recipe=recipe or None)
+    number = folder.name[:4]
+    say(f"Filed experiments/{folder.name}/proposal.md")
+    say(f"Next: fill it in, then workbench check {number}")
+
+
+def check(number: Number) -> None:
+    """Check a proposal, its recipe and its full-scale file; print every fault with its line."""
+    from workbench.lab import Lab
+
+    checked = Lab.open().check(number)
+    for warning in checked.warnings:
+        say(f"warning  {warning}")
+    checked.require()
+    if checked.plan is not None:
+        plan = checked.plan
+        say(
+            f"Will run {plan.trials} trials, {plan.proxy_runs} re-runs and {plan.full_runs} "
+            f"full-scale runs: {(plan.trial_tokens + plan.proxy_tokens) / 1e6:.3g} M proxy tokens, "
+            f"{plan.full_tokens / 1e6:.3g} M full-scale tokens."
+        )
+    say(f"{checked.experiment}: no faults. Next: workbench register {number}")
+
+
+def register(number: Number) -> None:
+    """Freeze a proposal in the ledger before anything runs, and derive its seeds."""
+    from workbench.lab import Lab
+
+    with live_progress() as progress:
+        receipt = Lab.open().register(number, progress=progress)
+    say(f"Registered {receipt.experiment}")
+    say(f"  entry      {receipt.registration.sequence}  {receipt.registration.id}")
+    say(f"  leaf       {receipt.registration.leaf}")
+    say(f"  tree head  {receipt.head.size} entries, root {receipt.head.root.hex()[:16]}…")
+    say(f"  seeds      {', '.join(map(str, receipt.seeds))}")
+    say(f"Next: workbench sweep {number}")
+
+
+def note(
+    text: Annotated[str, typer.Argument(help="The remark.")],
+    experiment: Annotated[str, typer.Option("--experiment", "-e", help="Its number.")] = "",
+) -> None:
+    """Write a remark into the logbook."""
+    from workbench.lab import Lab
+
+    entry = Lab.open().note(text, experiment=experiment)
+    say(f"Noted as entry {entry.sequence} ({entry.subject})")
+
+
+def decide(
+    number: Number,
+    question: Annotated[str, typer.Option(help="What was to be decided.")],
+    option: Annotated[list[str], typer.Option(help="An option considered; repeat it.")],
+    chosen: Annotated[str, typer.Option(help="One of the options.")],
+    would_reverse: Annotated[str, typer.Option(help="What would make you change it.")],
+    because: Annotated[list[str], typer.Option(help="Evidence: an entry id or a sentence.")],
+    owner: Annotated[str, typer.Option(help="Who decided; the lab's actor if empty.")] = "",
+    dissent: Annotated[str, typer.Option(help="Who disagreed, and why.")] = "",
+    rollback: Annotated[str, typer.Option(help="How to go back; empty = irreversible.")] = "",
+) -> None:
+    """Record a decision with its options, evidence, dissent and way back."""
+    from workbench.lab import Lab
+
+    entry = Lab.open().decide(
+        number,
+        question=question,
+        options=option,
+        chosen=chosen,
+        evidence=because,
+        owner=owner,
+        dissent=dissent,
+        rollback=rollback,
+        would_reverse=would_reverse,
+    )
+    say(f"Decided: {chosen}  (entry {entry.sequence})")

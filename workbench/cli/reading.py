@@ -1,0 +1,81 @@
+"""Commands that read: status, chronicle, verify, publish."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from workbench.cli.show import print_json, print_table, say, seconds
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the application."""
+    for command in (status, chronicle, verify, publish):
+        app.command(rich_help_panel="Read and verify")(command)
+
+
+def status(as_json: AsJson = False) -> None:
+    """Show where every experiment stands and what to do next."""
+    from workbench.lab import Lab
+
+    statuses = Lab.open().status()
+    if as_json:
+        print_json([asdict(line) for line in statuses])
+        return
+    if not statuses:
+        say('No experiments yet. Next: workbench propose "what you want to find out"')
+        return
+    rows = [
+        [
+            line.experiment,
+            line.stage,
+            line.detail,
+            f"{seconds(line.device_seconds)} ({seconds(line.wasted_device_seconds)})",
+            line.next_command,
+        ]
+        for line in statuses
+    ]
+    print_table(["experiment", "stage", "detail", "spent (wasted)", "next"], rows)
+
+
+def chronicle(
+    number: Annotated[str, typer.Argument(help="Experiment number; all of them if empty.")] = "",
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if a file would change.")
+    ] = False,
+) -> None:
+    """Write the logbook of an experiment, or of all, as HTML and Markdown."""
+    from workbench.lab import Lab
+
+    for path in Lab.open().chronicle(number, check=check):
+        say(str(path))
+
+
+def verify(
+    published: Annotated[
+        bool, typer.Option("--published", help="Read registry/ even where a store is at hand.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Verify the whole ledger offline and recompute every verdict from it."""
+    from workbench.lab import Lab
+
+    report = Lab.open().verify(published=published)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        for line in report.lines():
+            say(line)
+    if not report.passed:
+        raise typer.Exit(6)
+
+
+def publish() -> None:
+    """Write the ledger into registry/ as static files that anybody can verify."""
+    from workbench.lab import Lab
+
+    lab = Lab.open()
+    summary = lab.publish()
+    say(f"{summary.size} entries in {lab.layout.registry}")

@@ -1,0 +1,128 @@
+"""Commands that compute: data, sweep, promote, run, verdict."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from workbench.cli.filing import Number
+from workbench.cli.show import live_progress, print_table, say, seconds
+
+Exploratory = Annotated[
+    bool,
+    typer.Option(
+        "--exploratory",
+        help="Run the draft files without a registration; watermarked for ever.",
+    ),
+]
+CONTINUES = "Stopped. What is finished is in the ledger; the same command continues."
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the application."""
+    for command in (data, sweep, promote, run, verdict):
+        app.command(rich_help_panel="Run and decide")(command)
+
+
+@contextmanager
+def _continuable() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(CONTINUES, err=True)
+        raise
+
+
+def data(
+    recipe: Annotated[str, typer.Argument(help="A recipe file, like proxies/NAME.yaml.")],
+) -> None:
+    """Build the corpus of a recipe: deduplicate, split, tokenize, hash."""
+    from workbench.lab import Lab
+
+    with live_progress() as progress:
+        state = Lab.open().build_data(recipe, progress=progress).state()
+    say(f"{state.corpus}  {state.manifest}")
+    say(f"  exact duplicates removed before the split: {state.duplicates_removed:,}")
+    rows = []
+    for key, documents in state.documents.items():
+        split, _, domain = key.partition("_")
+        share = f"{state.natural_mixture[domain]:.3f}" if split == "train" else ""
+        rows.append([split, domain, f"{documents:,}", f"{state.tokens[key]:,}", share])
+    print_table(["split", "domain", "documents", "tokens", "natural share"], rows)
+
+
+def sweep(number: Number, exploratory: Exploratory = False) -> None:
+    """Run the registered sweep of proxies, or what is left of it."""
+    from workbench.lab import Lab
+
+    with live_progress() as progress, _continuable():
+        report = Lab.open().sweep(number, exploratory=exploratory, progress=progress)
+    for sentence in report.recovered:
+        say(sentence)
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(report.counts.items()))
+    say(f"{report.declared} trials declared: {counts}")
+    if report.control_value is not None:
+        say(f"  control's own point    {report.metric} {report.control_value:.4f}")
+    if report.best_value is not None:
+        say(f"  best of the sweep      {report.metric} {report.best_value:.4f} ({report.best_trial})")
+        say("  The best of many flatters itself; promotion re-runs the top on fresh seeds.")
+    say(f"Next: workbench promote {number}{_flag(exploratory)}")
+
+
+def promote(number: Number, exploratory: Exploratory = False) -> None:
+    """Re-run the top of the sweep on fresh seeds, choose by the rule, forecast the full scale."""
+    from workbench.cli.outcomes import print_promotion
+    from workbench.lab import Lab
+
+    lab = Lab.open()
+    with live_progress() as progress, _continuable():
+        entry = lab.promote(number, exploratory=exploratory, progress=progress)
+    if print_promotion(entry, lab.forecasts(entry)):
+        say(f"Next: workbench run {number}{_flag(exploratory)}")
+
+
+def run(number: Number, exploratory: Exploratory = False) -> None:
+    """Run both arms at full scale on every registered seed, or what is left of them."""
+    from workbench.lab import Lab
+
+    with live_progress() as progress, _continuable():
+        report = Lab.open().run(number, exploratory=exploratory, progress=progress)
+    for sentence in report.recovered:
+        say(sentence)
+    for sentence in report.deviations:
+        say(f"deviation  {sentence}")
+    rows = [
+        [
+            line.run,
+            str(line.attempts),
+            line.outcome,
+            f"{line.last_step}/{line.planned_steps}",
+            "" if line.value is None else f"{line.value:.4f}",
+            seconds(line.device_seconds),
+        ]
+        for line in report.runs
+    ]
+    print_table(["run", "attempts", "outcome", "step", f"validation {report.metric}", "time"], rows)
+    if not exploratory:
+        say(f"Next: workbench verdict {number}")
+
+
+def verdict(
+    number: Number,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Judge with runs missing: void by the rule.")
+    ] = False,
+) -> None:
+    """Read the sealed test split once and let the registered rule decide."""
+    from workbench.cli.outcomes import print_verdict
+    from workbench.lab import Lab
+
+    with live_progress() as progress:
+        entry = Lab.open().verdict(number, incomplete=incomplete, progress=progress)
+    print_verdict(entry)
+    say(f"Next: workbench chronicle {number}")
+
+
+def _flag(exploratory: bool) -> str:
+    return " --exploratory" if exploratory else ""

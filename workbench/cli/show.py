@@ -1,0 +1,86 @@
+"""What commands print with: results on stdout, progress on stderr and only on a terminal.
+
+Rich is imported where it is used, so that ``--help`` starts in a blink.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from workbench.experiments.progress import Progress
+
+
+def say(text: str = "", *, bold: bool = False, dim: bool = False) -> None:
+    """Print one line of a result."""
+    typer.secho(text, bold=bold or None, dim=dim or None)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as strict JSON; a non-finite number becomes null (case B10)."""
+    typer.echo(json.dumps(_strict(value), allow_nan=False, indent=2, ensure_ascii=False))
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table without boxes, which reads well at 80 columns and in a log."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        # As text, never as markup: a title may hold brackets.
+        table.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False).print(table)
+
+
+@contextmanager
+def live_progress() -> Iterator[Progress]:
+    """Show one bar a task on stderr; nothing when stderr is not a terminal."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Display
+
+    console = Console(stderr=True, highlight=False)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[detail]}", style="dim"),
+    )
+    hidden = not console.is_terminal
+    with Display(*columns, console=console, transient=True, disable=hidden) as display:
+        tasks: dict[str, TaskID] = {}
+
+        def report(task: str, done: float, total: float, detail: str = "") -> None:
+            if task not in tasks:
+                tasks[task] = display.add_task(escape(task), total=total, detail="")
+            display.update(tasks[task], completed=done, total=total, detail=escape(detail))
+
+        yield report
+
+
+def seconds(value: float) -> str:
+    """Return a duration as a person would say it."""
+    if value < 90:
+        return f"{value:.1f} s"
+    if value < 5400:
+        return f"{value / 60:.1f} min"
+    return f"{value / 3600:.1f} h"

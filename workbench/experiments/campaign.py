@@ -1,0 +1,149 @@
+"""An experiment at work: its plan, corpus, ledger and tracker together, one method a stage."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.data.corpus import Corpus
+from workbench.experiments.budget import require_budget
+from workbench.experiments.deviations import record_deviations
+from workbench.experiments.plan import ExperimentPlan
+from workbench.experiments.progress import Progress
+from workbench.experiments.promotion import Promoter, required_promotion
+from workbench.experiments.runs import Runner
+from workbench.experiments.summaries import RunsReport, SweepReport
+from workbench.experiments.verdicts import Bench, decide_verdict
+from workbench.layout import Layout
+from workbench.proxies.selection import candidate_name, sweep_ranking
+from workbench.proxies.sweep import run_sweep
+from workbench.proxies.sweep_plan import SweepRun, SweepSummary
+from workbench.proxies.watch import ProxyProgress
+from workbench.registry.entries import CodeState, Deviation
+from workbench.registry.ledger import Ledger
+from workbench.registry.log import Entry
+from workbench.training.fit import fit
+from workbench.training.tracking import Tracker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """One experiment with everything that running it needs."""
+
+    layout: Layout
+    plan: ExperimentPlan
+    ledger: Ledger
+    tracker: Tracker
+    corpus: Corpus
+    search_url: str
+    """SQLAlchemy URL of the sweep's database."""
+    code: CodeState
+    environment: Mapping[str, str]
+    host: Mapping[str, str]
+    progress: Progress
+
+    def sweep(self) -> SweepReport:
+        """Run what is left of the sweep."""
+        self._begin()
+        plan = SweepRun.of(
+            self.plan.proposal,
+            self.plan.recipe,
+            subject=self.plan.subject,
+            mode=self.plan.mode,
+            registration=self.plan.leaf,
+            recipe_sha256=self.plan.recipe_sha256,
+            search_url=self.search_url,
+        )
+        summary = run_sweep(
+            plan,
+            ledger=self.ledger,
+            tracker=self.tracker,
+            corpus=self.corpus,
+            folder=self._folder("sweep"),
+            train=fit,
+            progress=self._proxy_progress("trials"),
+        )
+        return self._sweep_report(summary)
+
+    def promote(self) -> Entry:
+        """Run the ladder, choose by the registered rule and forecast; return the promotion."""
+        self._begin()
+        promoter = Promoter(
+            plan=self.plan,
+            ledger=self.ledger,
+            tracker=self.tracker,
+            corpus=self.corpus,
+            folder=self._folder("ladder"),
+            train=fit,
+            progress=self._proxy_progress("re-runs"),
+        )
+        return promoter.promote()
+
+    def run(self) -> RunsReport:
+        """Run what is left of both arms at full scale."""
+        promotion = required_promotion(self.ledger, self.plan)
+        deviations = self._begin()
+        runner = Runner(
+            plan=self.plan,
+            promotion=promotion,
+            ledger=self.ledger,
+            tracker=self.tracker,
+            corpus=self.corpus,
+            folder=self._folder("full"),
+            code=self.code,
+            host=self.host,
+            train=fit,
+            progress=self.progress,
+        )
+        return runner.run_all(tuple(f"{d.what}: {d.effect}" for d in deviations))
+
+    def verdict(self, *, incomplete: bool) -> Entry:
+        """Read the sealed test split once and append the verdict."""
+        bench = Bench(
+            plan=self.plan,
+            promotion=required_promotion(self.ledger, self.plan),
+            ledger=self.ledger,
+            corpus=self.corpus,
+            folder=self._folder("full"),
+            progress=self.progress,
+        )
+        return decide_verdict(bench, incomplete=incomplete)
+
+    def _begin(self) -> list[Deviation]:
+        """Refuse what the budget no longer allows, and record what differs from the registration."""
+        if self.plan.mode == "exploratory":
+            return []
+        cap = self.plan.proposal.budget_cap_device_hours
+        require_budget(self.ledger, self.plan.subject, cap_device_hours=cap)
+        return record_deviations(
+            self.ledger, self.plan, self.layout, code=self.code, environment=self.environment
+        )
+
+    def _folder(self, stage: str) -> Path:
+        return self.layout.runs / self.plan.subject / self.plan.mode / stage
+
+    def _proxy_progress(self, what: str) -> Callable[[ProxyProgress], None]:
+        def show(state: ProxyProgress) -> None:
+            best = "" if state.best is None else f", best {state.best:.4f}"
+            self.progress(what, state.done, state.total, f"{state.name}{best}")
+            self.progress("steps", state.step, state.steps, "")
+
+        return show
+
+    def _sweep_report(self, summary: SweepSummary) -> SweepReport:
+        proposal = self.plan.proposal
+        ranked = sweep_ranking(
+            summary.trials,
+            direction=proposal.measures.primary.direction,
+            tie_break=proposal.sweep.tie_break,
+            control=self.plan.recipe.control(),
+        )
+        control = [t.value for t in summary.trials if t.number == 0 and t.state == "completed"]
+        return SweepReport(
+            metric=proposal.measures.primary.metric,
+            declared=summary.declared,
+            counts=summary.counts,
+            control_value=control[0] if control else None,
+            best_trial=candidate_name(ranked[0].number) if ranked else "",
+            best_value=ranked[0].value if ranked else None,
+            recovered=summary.recovered,
+        )

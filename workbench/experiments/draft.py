@@ -1,0 +1,241 @@
+"""What can be known of a proposal, its recipe and its full scale while parts of them are wrong.
+
+Each field is read by itself, so that a placeholder in one does not hide a contradiction between
+two others. A field that does not fit its type is None here; the schema's own fault names it.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import TypeAdapter
+
+from workbench.analysis.claims import CLAIM_KINDS, ClaimKind
+from workbench.canonical import Json
+from workbench.proxies.recipe import nested, with_values
+from workbench.proxies.recipe_faults import base_config
+from workbench.registry.located import Located, Path
+from workbench.registry.proposal import PLACEHOLDER, ScalingRule
+from workbench.registry.schema_faults import part
+from workbench.training.config import RunConfig
+
+T = TypeVar("T")
+_CLAIM = re.compile(r"([a-z_]+)\(([^()]*)\)\Z")
+_FIXED = re.compile(r"fixed\(([0-9]{1,9})\)\Z")
+
+CLAIM: Path = ("decision", "claim")
+STOPPING: Path = ("decision", "stopping")
+SEEDS: Path = ("design", "seeds")
+SCALES: Path = ("design", "scales")
+MANIPULATED: Path = ("design", "manipulated")
+RULES: Path = ("promotion", "scaling_rules")
+METRIC: Path = ("measures", "primary", "metric")
+DIRECTION: Path = ("measures", "primary", "direction")
+EXPECTED: Path = ("promotion", "forecast", "expected_improvement")
+HYPOTHESIS: Path = ("decision", "hypothesis")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypothesisDraft:
+    """One hypothesis, as far as it is filled in."""
+
+    path: Path
+    id: str | None
+    direction: str | None
+    minimum_effect: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProposalDraft:
+    """The fields of a proposal that something else must agree with."""
+
+    document: Located
+    hypotheses: tuple[HypothesisDraft, ...]
+    manipulated: tuple[str, ...] | None
+    scales: tuple[str, ...] | None
+    seeds: int | None
+    metric: str | None
+    direction: str | None
+    secondary: tuple[str, ...]
+    guardrails: tuple[tuple[Path, str], ...]
+    """Path and metric of each."""
+    budget_trials: int | None
+    pruning: str | None
+    startup_trials: int | None
+    warmup_evaluations: int | None
+    top_k: int | None
+    fresh_seeds: int | None
+    hypothesis: str | None
+    """The one that is decided."""
+    claim_kind: ClaimKind | None
+    margin: float | None
+    """The claim's δ; NaN when it is written but no number."""
+    fixed_n: int | None
+    alpha: float | None
+    loss_above: float | None
+    rules: tuple[tuple[Path, ScalingRule], ...]
+    rule_keys: tuple[tuple[Path, str], ...]
+    """Every scaling rule's key, also of rules that are otherwise at fault."""
+    expected_improvement: float | None
+    promotion_hours: float | None
+    cap_hours: float | None
+    foreknowledge: str | None
+    pilots_seen: str | None
+
+    def decided(self) -> HypothesisDraft | None:
+        """Return the hypothesis that the decision names."""
+        named = [h for h in self.hypotheses if h.id is not None and h.id == self.hypothesis]
+        return named[0] if named else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeDraft:
+    """The parts of a recipe that a proposal must agree with."""
+
+    document: Located
+    identity: str | None
+    space: tuple[str, ...]
+    scales: tuple[str, ...]
+    """Names, in the recipe's order."""
+    domains: tuple[str, ...]
+    tokenizer_vocabulary: int | None
+    base: RunConfig | None
+
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics that the recipe's corpus gives."""
+        return ("bpb_macro", *(f"bpb_{domain}" for domain in self.domains))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullDraft:
+    """The parts of ``full.yaml`` that proposal and recipe must agree with."""
+
+    document: Located
+    extends: str | None
+    overrides: Mapping[str, Json]
+
+    def config(self, base: RunConfig) -> RunConfig | None:
+        """Return the control arm's configuration, None where an override is at fault."""
+        try:
+            return with_values(base, nested(self.overrides))
+        except ValueError:
+            return None
+
+
+def proposal_draft(document: Located) -> ProposalDraft:
+    """Return what can be known of a proposal."""
+    read = _Reader(document)
+    kind, margin = _claim(read.text(CLAIM))
+    stopping = _FIXED.match(read.text(STOPPING) or "")
+    return ProposalDraft(
+        document=document,
+        hypotheses=tuple(
+            HypothesisDraft(
+                path=path,
+                id=read.text((*path, "id")),
+                direction=read.text((*path, "direction")),
+                minimum_effect=read.number((*path, "minimum_effect")),
+            )
+            for path in read.items(("hypotheses",))
+        ),
+        manipulated=read.texts(MANIPULATED),
+        scales=read.texts(SCALES),
+        seeds=read.whole(SEEDS),
+        metric=read.text(METRIC),
+        direction=read.text(DIRECTION),
+        secondary=read.texts(("measures", "secondary")) or (),
+        guardrails=read.named(("measures", "guardrails"), "metric"),
+        budget_trials=read.whole(("sweep", "budget_trials")),
+        pruning=read.text(("sweep", "pruning", "rule")),
+        startup_trials=read.whole(("sweep", "pruning", "startup_trials")),
+        warmup_evaluations=read.whole(("sweep", "pruning", "warmup_evaluations")),
+        top_k=read.whole(("sweep", "rerun", "top_k")),
+        fresh_seeds=read.whole(("sweep", "rerun", "fresh_seeds")),
+        hypothesis=read.text(HYPOTHESIS),
+        claim_kind=kind,
+        margin=margin,
+        fixed_n=int(stopping[1]) if stopping else None,
+        alpha=read.number(("decision", "alpha")),
+        loss_above=read.number(("divergence", "loss_above")),
+        rules=tuple(
+            (path, rule)
+            for path in read.items(RULES)
+            if (rule := part(document, path, TypeAdapter(ScalingRule))) is not None
+        ),
+        rule_keys=read.named(RULES, "key"),
+        expected_improvement=read.number(EXPECTED),
+        promotion_hours=read.number(("promotion", "budget_device_hours")),
+        cap_hours=read.number(("budget_cap_device_hours",)),
+        foreknowledge=read.text(("foreknowledge",)),
+        pilots_seen=read.text(("pilots_seen",)),
+    )
+
+
+def recipe_draft(document: Located) -> RecipeDraft:
+    """Return what can be known of a recipe."""
+    read = _Reader(document)
+    return RecipeDraft(
+        document=document,
+        identity=read.text(("recipe",)),
+        space=read.keys(("space",)),
+        scales=tuple(name for _, name in read.named(("scales",), "name")),
+        domains=read.keys(("corpus", "sources")),
+        tokenizer_vocabulary=read.whole(("corpus", "tokenizer", "vocab_size")),
+        base=base_config(document),
+    )
+
+
+def full_draft(document: Located) -> FullDraft:
+    """Return what can be known of a full-scale configuration."""
+    overrides = document.get(("overrides",))
+    return FullDraft(
+        document=document,
+        extends=_Reader(document).text(("extends",)),
+        overrides=overrides if isinstance(overrides, Mapping) else {},
+    )
+
+
+class _Reader:
+    def __init__(self, document: Located) -> None:
+        self.document = document
+
+    def text(self, path: Path) -> str | None:
+        value = self.document.get(path)
+        return value if isinstance(value, str) and PLACEHOLDER not in value else None
+
+    def number(self, path: Path) -> float | None:
+        value = self.document.get(path)
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if fits else None
+
+    def whole(self, path: Path) -> int | None:
+        value = self.document.get(path)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def texts(self, path: Path) -> tuple[str, ...] | None:
+        return part(self.document, path, TypeAdapter(tuple[str, ...]))
+
+    def keys(self, path: Path) -> tuple[str, ...]:
+        value = self.document.get(path)
+        return tuple(value) if isinstance(value, Mapping) else ()
+
+    def items(self, path: Path) -> list[Path]:
+        value = self.document.get(path)
+        return [(*path, i) for i in range(len(value))] if isinstance(value, list) else []
+
+    def named(self, path: Path, field: str) -> tuple[tuple[Path, str], ...]:
+        found = [(item, self.text((*item, field))) for item in self.items(path)]
+        return tuple((item, name) for item, name in found if name is not None)
+
+
+def _claim(text: str | None) -> tuple[ClaimKind | None, float | None]:
+    match = _CLAIM.match(text or "")
+    kinds = [kind for kind in CLAIM_KINDS if match and kind == match[1]]
+    if match is None or not kinds:
+        return None, None
+    try:
+        return kinds[0], float(match[2])
+    except ValueError:
+        return kinds[0], math.nan

@@ -1,0 +1,106 @@
+"""What an experiment runs from: the registered documents, or the draft files when exploring."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.canonical import sha256_hex
+from workbench.errors import InvalidFileError
+from workbench.experiments.registered import registered
+from workbench.layout import Layout
+from workbench.proxies.recipe import FullScale, Recipe
+from workbench.proxies.recipe_file import load_full, load_recipe
+from workbench.registry.entries import Document, Mode, Registration
+from workbench.registry.frontmatter import parse_proposal
+from workbench.registry.log import Entry, LogSource
+from workbench.registry.proposal import Proposal
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentPlan:
+    """One experiment's documents, typed, and where its seeds come from."""
+
+    subject: str
+    """``NNNN-slug``."""
+    mode: Mode
+    proposal: Proposal
+    recipe: Recipe
+    recipe_sha256: str
+    full: FullScale
+    registration: Entry | None
+    seeds: tuple[int, ...]
+    """Training seed of each repeat, the same in every arm. Confirmatory seeds are time-locked
+    (record-format.md, "Seeds"): nobody knew them before the registration."""
+
+    @property
+    def leaf(self) -> str:
+        """Leaf hash of the registration; empty when exploring."""
+        return self.registration.leaf if self.registration else ""
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """What every entry under this plan refers to first."""
+        return (self.leaf,) if self.leaf else ()
+
+
+def registered_plan(source: LogSource, subject: str) -> ExperimentPlan:
+    """Return the plan of a registered experiment, read from the ledger and not from the files.
+
+    Raises:
+        NotRegisteredError: there is no registration.
+    """
+    found = registered(source, subject)
+    return ExperimentPlan(
+        subject=subject,
+        mode="confirmatory",
+        proposal=found.proposal,
+        recipe=found.recipe,
+        recipe_sha256=found.body.recipe.sha256,
+        full=found.full,
+        registration=found.entry,
+        seeds=found.seeds,
+    )
+
+
+def draft_plan(layout: Layout, folder: Path) -> ExperimentPlan:
+    """Return the plan of the files as they are now, for exploring.
+
+    Raises:
+        InvalidFileError: a file is missing or malformed.
+    """
+    proposal_path = folder / "proposal.md"
+    proposal = parse_proposal(_read(proposal_path), proposal_path.name)
+    recipe_text = _read(layout.root / proposal.sweep.recipe)
+    return ExperimentPlan(
+        subject=folder.name,
+        mode="exploratory",
+        proposal=proposal,
+        recipe=load_recipe(recipe_text, proposal.sweep.recipe),
+        recipe_sha256=sha256_hex(recipe_text.encode()),
+        full=load_full(_read(folder / "full.yaml"), "full.yaml"),
+        registration=None,
+        seeds=tuple(_exploratory_seed(folder.name, i) for i in range(proposal.design.seeds)),
+    )
+
+
+def changed_documents(layout: Layout, registration: Registration) -> Iterator[Document]:
+    """Yield each registered document whose file has changed since; such edits have no effect."""
+    for document in (registration.proposal, registration.recipe, registration.full):
+        path = layout.root / document.path
+        if not path.is_file() or sha256_hex(path.read_bytes()) != document.sha256:
+            yield document
+
+
+def _exploratory_seed(subject: str, index: int) -> int:
+    digest = hashlib.sha256(f"exploratory|{subject}|{index}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InvalidFileError(f"{path.name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidFileError(f"{path.name} is not UTF-8: {error}") from error

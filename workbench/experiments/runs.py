@@ -1,0 +1,216 @@
+"""Full-scale runs: every arm on every registered seed, each attempt in the ledger."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from workbench.canonical import Json
+from workbench.data.corpus import Corpus
+from workbench.errors import IntegrityError, RunFailedError, WorkbenchError
+from workbench.experiments.attempts import Attempt, RunHistory, histories, run_name
+from workbench.experiments.budget import require_budget
+from workbench.experiments.plan import ExperimentPlan
+from workbench.experiments.progress import Progress
+from workbench.experiments.promotion import promotion_body
+from workbench.experiments.recovery import (
+    Ending,
+    close_lost_attempts,
+    record_end,
+    record_findings,
+    record_rejected_checkpoints,
+)
+from workbench.experiments.summaries import RunLine, RunsReport
+from workbench.proxies.proxy import TrainFunction
+from workbench.registry.entries import CodeState, RunStarted
+from workbench.registry.ledger import Ledger
+from workbench.registry.log import Entry
+from workbench.training.attempts import ResumePoint, resume_point
+from workbench.training.config import RunConfig
+from workbench.training.results import DivergenceRule, RunResult
+from workbench.training.tracking import Tracker
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """Everything that the full-scale runs of one promotion need."""
+
+    plan: ExperimentPlan
+    promotion: Entry
+    ledger: Ledger
+    tracker: Tracker
+    corpus: Corpus
+    folder: Path
+    """Holds one folder a run."""
+    code: CodeState
+    host: Mapping[str, str]
+    train: TrainFunction
+    progress: Progress
+
+    def run_all(self, deviations: tuple[str, ...] = ()) -> RunsReport:
+        """Run what is left, arm by arm within each seed, and return how every run stands.
+
+        Raises:
+            RunFailedError: an attempt failed; what is done stands, and the command may be repeated.
+            ConflictError: another process is at work on one of the runs.
+        """
+        recovered = close_lost_attempts(self.ledger, self.plan, self.folder)
+        # Both arms of a seed before the next seed: an interrupted campaign stays balanced.
+        for index in range(self.plan.proposal.design.seeds):
+            for arm in ("control", "treatment"):
+                run = run_name(arm, index)
+                history = self._histories().get(run, RunHistory(run=run, attempts=()))
+                if history.final is None:
+                    self._require_budget()
+                    recovered += self._attempt(run, arm, index, history)
+        return RunsReport(
+            deviations=deviations,
+            metric=self.plan.proposal.measures.primary.metric,
+            recovered=tuple(recovered),
+            runs=tuple(self._line(history) for history in self._histories().values()),
+        )
+
+    def _require_budget(self) -> None:
+        if self.plan.mode == "confirmatory":
+            cap = self.plan.proposal.budget_cap_device_hours
+            require_budget(self.ledger, self.plan.subject, cap_device_hours=cap)
+
+    def _histories(self) -> dict[str, RunHistory]:
+        return histories(self.ledger, self.plan.subject, self.plan.mode)
+
+    def _attempt(self, run: str, arm: str, index: int, history: RunHistory) -> list[str]:
+        config, sha256 = self._config(arm)
+        folder = self.folder / run
+        point = resume_point(folder)
+        said = record_rejected_checkpoints(self.ledger, self.plan, run, point.attempt, folder)
+        mlflow_run = self._tracked(run, arm, index, history, point)
+        started = RunStarted(
+            mode=self.plan.mode,
+            run=run,
+            arm=arm,
+            seed_index=index,
+            seed=str(self.plan.seeds[index]),
+            attempt=point.attempt,
+            from_step=point.from_step,
+            parent_checkpoint=point.parent_checkpoint,
+            config_sha256=sha256,
+            code=self.code,
+            host=dict(self.host),
+            mlflow_run=mlflow_run,
+        )
+        last = history.last
+        previous = (last.end_entry.leaf,) if last and last.end_entry else ()
+        refs = (*self.plan.refs, self.promotion.leaf, *previous)
+        entry = self.ledger.append(started, subject=self.plan.subject, refs=refs)
+        attempt = Attempt(start_entry=entry, started=started, end_entry=None, ended=None)
+        self._train(attempt, config, folder)
+        return said
+
+    def _train(self, attempt: Attempt, config: RunConfig, folder: Path) -> None:
+        started = attempt.started
+        recorder = self.tracker.recorder(started.mlflow_run)
+        try:
+            result = self.train(
+                config,
+                self.corpus,
+                seed=int(started.seed),
+                folder=folder,
+                recorders=[recorder],
+                divergence=DivergenceRule(
+                    loss_above=self.plan.proposal.divergence.loss_above,
+                    patience=self.plan.proposal.divergence.patience,
+                ),
+                progress=lambda done, total, loss: self.progress(
+                    started.run, done, total, f"loss {loss:.3f}"
+                ),
+            )
+        except KeyboardInterrupt:
+            self._end(attempt, config, folder, "killed", "stopped by a signal or Ctrl-C")
+            self.tracker.finish(started.mlflow_run, "KILLED", outcome="killed")
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"[:2000]
+            self._end(attempt, config, folder, "failed", reason)
+            self.tracker.finish(started.mlflow_run, "FAILED", outcome="failed")
+            if isinstance(error, WorkbenchError):
+                raise
+            raise RunFailedError(
+                f"run {started.run} failed: {reason}",
+                remedy=f"mend the cause, then workbench run {self.plan.subject[:4]} continues it",
+            ) from error
+        self._finish(attempt, config, folder, result)
+
+    def _finish(
+        self, attempt: Attempt, config: RunConfig, folder: Path, result: RunResult
+    ) -> None:
+        run = attempt.started.run
+        outcome: Literal["completed", "diverged"] = (
+            "completed" if result.outcome == "completed" else "diverged"
+        )
+        record_findings(self.ledger, self.plan, attempt, result.findings)
+        self._end(attempt, config, folder, outcome, result.reason)
+        status: Literal["FINISHED", "FAILED"] = (
+            "FINISHED" if outcome == "completed" else "FAILED"
+        )
+        self.tracker.finish(attempt.started.mlflow_run, status, outcome=outcome)
+        self.progress(run, config.steps, config.steps, outcome)
+
+    def _end(
+        self,
+        attempt: Attempt,
+        config: RunConfig,
+        folder: Path,
+        outcome: Literal["completed", "diverged", "killed", "failed"],
+        reason: str,
+    ) -> None:
+        ending = Ending(outcome=outcome, reason=reason, planned_steps=config.steps)
+        record_end(self.ledger, self.plan, attempt, folder, ending)
+
+    def _tracked(
+        self, run: str, arm: str, index: int, history: RunHistory, point: ResumePoint
+    ) -> str:
+        """Return the MLflow run: the same one for every attempt (case A5)."""
+        if history.last is not None:
+            mlflow_run = history.last.started.mlflow_run
+            self.tracker.resume_run(mlflow_run, attempt=point.attempt, from_step=point.from_step)
+            return mlflow_run
+        config, sha256 = self._config(arm)
+        tags = {
+            "workbench.experiment": self.plan.subject,
+            "workbench.registration": self.plan.leaf,
+            "workbench.kind": "full_run",
+            "workbench.mode": self.plan.mode,
+            "workbench.arm": arm,
+            "workbench.seed_index": str(index),
+            "workbench.attempt": str(point.attempt),
+            "workbench.config_sha256": sha256,
+        }
+        params: dict[str, Json] = {
+            "seed": str(self.plan.seeds[index]),
+            "steps": config.steps,
+            "mixture": config.mixture,
+            "balance_weight": config.balance.weight,
+            "balance_definition": config.balance.definition,
+            "phase_fractions": config.phase_fractions,
+        }
+        return self.tracker.start_run(f"{self.plan.subject[:4]} {run}", tags, params)
+
+    def _config(self, arm: str) -> tuple[RunConfig, str]:
+        body = promotion_body(self.promotion)
+        if arm not in body.configs:
+            raise IntegrityError(f"promotion {self.promotion.id} has no configuration for {arm}")
+        return RunConfig.model_validate(body.configs[arm]), body.config_sha256[arm]
+
+    def _line(self, history: RunHistory) -> RunLine:
+        ends = [attempt.ended for attempt in history.attempts if attempt.ended]
+        last = ends[-1] if ends else None
+        metric = self.plan.proposal.measures.primary.metric
+        evaluations = last.evaluations if last else []
+        return RunLine(
+            run=history.run,
+            attempts=len(history.attempts),
+            outcome=last.outcome if last else "running",
+            last_step=last.last_step if last else 0,
+            planned_steps=last.planned_steps if last else 0,
+            value=evaluations[-1].values.get(metric) if evaluations else None,
+            device_seconds=sum(end.device_seconds for end in ends),
+        )

@@ -1,0 +1,57 @@
+"""From a proxy's configuration to full scale: every differing key and what explains it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from workbench.canonical import Json
+from workbench.proxies.recipe import dotted, value_at
+from workbench.registry.entries import KeyChange
+from workbench.registry.proposal import ScalingRule
+from workbench.training.config import RunConfig
+
+RELATIVE_TOLERANCE = 1e-3
+"""How far a written value may be rounded from what its power rule gives."""
+
+
+def key_changes(
+    proxy: RunConfig, full: RunConfig, rules: Sequence[ScalingRule]
+) -> list[KeyChange]:
+    """Return each key whose full-scale value differs from the proxy's, with its explanation.
+
+    A key without a rule, or with a power rule that gives another value, is a deviation.
+    """
+    before, after = proxy.model_dump(mode="json"), full.model_dump(mode="json")
+    by_key = {rule.key: rule for rule in rules}
+    return list(_changes(before, after, by_key))
+
+
+def _changes(
+    before: Mapping[str, Json], after: Mapping[str, Json], rules: Mapping[str, ScalingRule]
+) -> Iterator[KeyChange]:
+    old, new = dotted(before), dotted(after)
+    for key in sorted({*old, *new}):
+        if old.get(key) == new.get(key):
+            continue
+        explanation, deviation = _explained(rules.get(key), before, after, key)
+        yield KeyChange(
+            key=key,
+            proxy=old.get(key),
+            full=new.get(key),
+            explained_by=explanation,
+            deviation=deviation,
+        )
+
+
+def _explained(
+    rule: ScalingRule | None, before: Mapping[str, Json], after: Mapping[str, Json], key: str
+) -> tuple[str, bool]:
+    if rule is None:
+        return "deviation: no scaling rule was registered for this key", True
+    if rule.rule == "registered" or rule.of is None or rule.exponent is None:
+        return f"scaling rule: registered value ({rule.why})", False
+    ratio = value_at(after, rule.of) / value_at(before, rule.of)
+    expected = value_at(before, key) * ratio**rule.exponent
+    found = value_at(after, key)
+    law = f"proxy × ({rule.of} ratio {ratio:g})^{rule.exponent:g} = {expected:.6g}"
+    if abs(found - expected) <= RELATIVE_TOLERANCE * abs(expected):
+        return f"scaling rule: {law} ({rule.why})", False
+    return f"deviation: {law}, but full.yaml says {found!r}", True

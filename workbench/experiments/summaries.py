@@ -1,0 +1,47 @@
+"""What the running commands return: plain values that need no training code to read."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepReport:
+    """How a sweep stands."""
+
+    metric: str
+    declared: int
+    """Registered trials."""
+    counts: dict[str, int]
+    """Trials by state."""
+    control_value: float | None
+    """Of the first trial, which is the control's own point."""
+    best_trial: str
+    best_value: float | None
+    """Best of the sweep: optimistically biased, and never what is promoted by itself."""
+    recovered: tuple[str, ...]
+    """What an earlier process left behind and what became of it, a sentence each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLine:
+    """How one full-scale run stands."""
+
+    run: str
+    attempts: int
+    outcome: str
+    last_step: int
+    planned_steps: int
+    value: float | None
+    """Last validation value of the primary metric."""
+    device_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsReport:
+    """What `workbench run` did and found."""
+
+    metric: str
+    recovered: tuple[str, ...]
+    """What was lost earlier and how it goes on, a sentence each."""
+    runs: tuple[RunLine, ...]
+    deviations: tuple[str, ...]
+    """What differs from the registration."""

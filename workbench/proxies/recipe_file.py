@@ -1,0 +1,99 @@
+"""Recipes and full-scale configurations as files: read with line numbers, every fault at once."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from workbench.errors import Fault, InvalidFileError
+from workbench.proxies.recipe import FullScale, Recipe
+from workbench.proxies.recipe_faults import recipe_faults
+from workbench.registry.frontmatter import counted
+from workbench.registry.located import Located, in_file_order, key_name, read_yaml
+from workbench.registry.schema_faults import comment_hints, validated
+from workbench.scaffold.lab import DEFAULT_RECIPE, template
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def examined_recipe(text: str, where: str) -> tuple[Located, Recipe | None, tuple[Fault, ...]]:
+    """Return the located recipe, its model if the file is sound, and every fault.
+
+    Raises:
+        InvalidFileError: the text is not YAML.
+    """
+    document = read_yaml(text, where)
+    recipe, faults = validated(Recipe, document, hints=_recipe_hints)
+    between = recipe_faults(document)
+    if between:
+        # The model's own cross-checks say less of the same, without a line.
+        whole = f"{key_name(())}: "
+        faults = tuple(fault for fault in faults if not fault.message.startswith(whole))
+    found = in_file_order([*faults, *between])
+    return document, None if found else recipe, found
+
+
+def examined_full(text: str, where: str) -> tuple[Located, FullScale | None, tuple[Fault, ...]]:
+    """Return the located ``full.yaml``, its model if the file is sound, and every fault.
+
+    What it must have in common with its recipe and proposal is the filing's to check.
+
+    Raises:
+        InvalidFileError: the text is not YAML.
+    """
+    document = read_yaml(text, where)
+    full, faults = validated(FullScale, document, hints=_full_hints)
+    return document, full, in_file_order(faults)
+
+
+def load_recipe(text: str, where: str) -> Recipe:
+    """Return the recipe.
+
+    Raises:
+        InvalidFileError: it cannot be accepted; carries every fault with its line.
+    """
+    _, recipe, faults = examined_recipe(text, where)
+    return _sound(recipe, faults, where)
+
+
+def load_full(text: str, where: str) -> FullScale:
+    """Return the full-scale configuration.
+
+    Raises:
+        InvalidFileError: it cannot be accepted; carries every fault with its line.
+    """
+    _, full, faults = examined_full(text, where)
+    return _sound(full, faults, where)
+
+
+def parsed_recipe(text: str, where: str) -> Recipe:
+    """Return a recipe that was accepted before, without the checks that only new files owe.
+
+    Raises:
+        InvalidFileError: it does not fit the model; carries every fault with its line.
+    """
+    recipe, faults = validated(Recipe, read_yaml(text, where), hints=_recipe_hints)
+    return _sound(recipe, faults, where)
+
+
+def parsed_full(text: str, where: str) -> FullScale:
+    """Return a full-scale configuration that was accepted before.
+
+    Raises:
+        InvalidFileError: it does not fit the model; carries every fault with its line.
+    """
+    return load_full(text, where)
+
+
+def _sound(model: Model | None, faults: tuple[Fault, ...], where: str) -> Model:
+    if model is None or faults:
+        raise InvalidFileError(f"{where} has {counted(len(faults))}", faults)
+    return model
+
+
+def _recipe_hints() -> Mapping[str, str]:
+    return comment_hints(template(DEFAULT_RECIPE))
+
+
+def _full_hints() -> Mapping[str, str]:
+    return comment_hints(template("experiments/full.yaml"))

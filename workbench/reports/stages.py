@@ -1,0 +1,159 @@
+"""Where each experiment stands, read from the ledger alone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from workbench.registry.entries import (
+    Body,
+    Deviation,
+    Incident,
+    Promotion,
+    ProxyRun,
+    Registration,
+    RunEnded,
+    RunStarted,
+    SweepEnded,
+    SweepStarted,
+    Trial,
+    Verdict,
+)
+from workbench.registry.log import LogSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentStatus:
+    """One line of `workbench status`."""
+
+    experiment: str
+    title: str
+    stage: str
+    """``filed``, ``registered``, ``sweeping``, ``swept``, ``promoted``, ``running``, ``run`` or
+    ``decided``; exploratory work does not move it."""
+    detail: str
+    next_command: str
+    device_seconds: float
+    wasted_device_seconds: float
+    """Spent on trials and attempts that gave no usable value."""
+    exploratory_entries: int
+    incidents: int
+    deviations: int
+    verdict: str
+
+
+@dataclass
+class _Tally:
+    registration: Registration | None = None
+    budget: int = 0
+    trials: dict[str, int] = field(default_factory=dict)
+    finished_sweep: bool = False
+    promotion: Promotion | None = None
+    proxy_runs: int = 0
+    ended: dict[str, str] = field(default_factory=dict)
+    verdict: str = ""
+    seconds: float = 0.0
+    wasted: float = 0.0
+    exploratory: int = 0
+    incidents: int = 0
+    deviations: int = 0
+
+    def add(self, body: Body) -> None:
+        """Count one entry."""
+        self._cost(body)
+        if getattr(body, "mode", "") == "exploratory":
+            self.exploratory += 1
+            return
+        match body:
+            case Registration():
+                self.registration = body
+            case SweepStarted(budget_trials=budget):
+                self.budget = budget
+            case Trial(state=state):
+                self.trials[state] = self.trials.get(state, 0) + 1
+            case SweepEnded(finished=finished):
+                self.finished_sweep = self.finished_sweep or finished
+            case ProxyRun():
+                self.proxy_runs += 1
+            case Promotion():
+                self.promotion = body
+            case RunStarted(run=run):
+                self.ended[run] = "running"
+            case RunEnded(run=run, outcome=outcome):
+                self.ended[run] = outcome
+            case Verdict(outcome=outcome):
+                self.verdict = outcome
+            case Incident():
+                self.incidents += 1
+            case Deviation():
+                self.deviations += 1
+            case _:
+                pass
+
+    def _cost(self, body: Body) -> None:
+        if isinstance(body, Trial | ProxyRun):
+            useful = body.state in ("completed", "pruned")
+        elif isinstance(body, RunEnded):
+            useful = body.outcome == "completed"
+        else:
+            return
+        self.seconds += body.device_seconds
+        self.wasted += 0.0 if useful else body.device_seconds
+
+
+def experiment_statuses(source: LogSource, filed: Iterable[str]) -> list[ExperimentStatus]:
+    """Return the status of every filed or recorded experiment, in the order of their numbers."""
+    tallies: dict[str, _Tally] = {name: _Tally() for name in filed}
+    for entry in source.entries():
+        if entry.subject[:4].isdigit():
+            tallies.setdefault(entry.subject, _Tally()).add(entry.body)
+    return [_status(name, tallies[name]) for name in sorted(tallies)]
+
+
+def _status(name: str, tally: _Tally) -> ExperimentStatus:
+    stage, detail, command = _stage(tally)
+    return ExperimentStatus(
+        experiment=name,
+        title=tally.registration.title if tally.registration else "",
+        stage=stage,
+        detail=detail,
+        next_command=command and f"workbench {command} {name[:4]}",
+        device_seconds=tally.seconds,
+        wasted_device_seconds=tally.wasted,
+        exploratory_entries=tally.exploratory,
+        incidents=tally.incidents,
+        deviations=tally.deviations,
+        verdict=tally.verdict,
+    )
+
+
+def _stage(tally: _Tally) -> tuple[str, str, str]:
+    registration = tally.registration
+    if registration is None:
+        return "filed", "not registered", "check"
+    if tally.verdict:
+        return "decided", tally.verdict, "chronicle"
+    if tally.promotion is not None:
+        return _running_stage(tally, registration, tally.promotion)
+    if tally.finished_sweep:
+        return "swept", _trial_counts(tally), "promote"
+    if tally.budget:
+        return "sweeping", f"{_trial_counts(tally)} of {tally.budget}", "sweep"
+    return "registered", f"{registration.num_seeds} seeds an arm", "sweep"
+
+
+def _running_stage(
+    tally: _Tally, registration: Registration, promotion: Promotion
+) -> tuple[str, str, str]:
+    if promotion.chosen == "none":
+        return "promoted", "no candidate was good enough", "chronicle"
+    planned = len(registration.arms) * registration.num_seeds
+    done = sum(outcome in ("completed", "diverged") for outcome in tally.ended.values())
+    if done == planned:
+        return "run", f"{done} of {planned} runs", "verdict"
+    if tally.ended:
+        return "running", f"{done} of {planned} runs", "run"
+    return "promoted", f"chose {promotion.chosen}", "run"
+
+
+def _trial_counts(tally: _Tally) -> str:
+    counts = [f"{count} {state}" for state, count in sorted(tally.trials.items())]
+    return ", ".join(counts) or "no trials yet"

@@ -1,0 +1,71 @@
+"""Everything that can be verified of a lab offline: the log's own checks, then each claim."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from workbench.registry.log import LogSource, RawLog
+from workbench.registry.verify import LogReport, verify_log
+from workbench.reports.audit import AuditFinding, audit_claims
+
+
+class VerifiableLog(LogSource, RawLog, Protocol):
+    """A log that can be read and whose stored bytes can be checked."""
+
+    @property
+    def vkey(self) -> str:
+        """C2SP verifier key of the tree heads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """The outcome of `workbench verify`."""
+
+    log: LogReport
+    claims: tuple[AuditFinding, ...]
+    """Empty when the log itself does not verify: nothing can be said of its claims."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check of the log and of every claim passed."""
+        return self.log.passed and all(finding.passed for finding in self.claims)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report, one line a check, the verdict last."""
+        for check in self.log.checks:
+            yield f"{_mark(check.passed)} {check.number:>2}  {check.name}: {check.detail}"
+        for finding in self.claims:
+            yield (
+                f"{_mark(finding.passed)} {finding.number:>2}  {finding.subject}: "
+                f"{finding.check}: {finding.detail}"
+            )
+        for warning in self.log.warnings:
+            yield f"note      {warning}"
+        if self.passed:
+            yield f"VERIFIED  {self.log.size} entries of {self.log.origin}"
+        else:
+            yield f"FAILED    {self._first_failure()}"
+
+    def _first_failure(self) -> str:
+        check = self.log.first_failure
+        if check is not None:
+            return f"check {check.number}, {check.name}: {check.detail}"
+        finding = next(finding for finding in self.claims if not finding.passed)
+        return f"check {finding.number} of {finding.subject}, {finding.check}: {finding.detail}"
+
+
+def verify_lab(log: VerifiableLog, *, vkey: str, kept_head: str | None) -> Verification:
+    """Verify a log and recompute every claim that it records.
+
+    Args:
+        log: The store or the published files.
+        vkey: C2SP verifier key that the reader trusts.
+        kept_head: A signed head that the reader kept from before, verbatim.
+    """
+    report = verify_log(log, vkey=vkey, kept_head=kept_head)
+    claims = tuple(audit_claims(log)) if report.passed else ()
+    return Verification(log=report, claims=claims)
+
+
+def _mark(passed: bool) -> str:
+    return "ok  " if passed else "FAIL"

@@ -1,0 +1,237 @@
+"""Train one run, from its beginning or from its last good checkpoint.
+
+Lightning restores weights, optimizer, loop position and data stream; our part is files that are
+whole, a loader whose state is neither ahead nor behind, and a schedule without a memory. That makes
+a resumed run equal to an uninterrupted one to the last bit on the CPU.
+"""
+
+import contextlib
+import logging
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+from lightning.pytorch import Trainer
+
+from workbench.data.corpus import Corpus
+from workbench.data.mixture import resolve
+from workbench.data.stream import TokenStream
+from workbench.errors import ConflictError, RunFailedError, WorkbenchError
+from workbench.moe.model import MoEDecoder, initialise
+from workbench.training.attempts import (
+    ResumePoint,
+    checkpoint_folder,
+    evaluations_path,
+    exclusive,
+    resume_point,
+    telemetry_path,
+)
+from workbench.training.checkpoints import (
+    VerifiedCheckpointIO,
+    read_checkpoint,
+    remove_leftovers,
+    set_aside,
+)
+from workbench.training.config import RunConfig
+from workbench.training.evaluate import validation_windows
+from workbench.training.interruption import Interrupted, StopRequest, stop_requests
+from workbench.training.loader import StepLoader
+from workbench.training.module import PretrainModule, RunIdentity
+from workbench.training.phases import mixture_changes
+from workbench.training.recorder import FileRecorder, Recorder
+from workbench.training.results import DivergenceRule, EndOutcome, RunResult
+from workbench.training.supervision import Progress, Supervisor
+
+
+def fit(
+    config: RunConfig,
+    corpus: Corpus,
+    *,
+    seed: int,
+    folder: Path,
+    recorders: Sequence[Recorder],
+    divergence: DivergenceRule,
+    progress: Progress | None = None,
+    clock: Callable[[], float] = time.time,
+) -> RunResult:
+    """Train to the end of the run, to its divergence, or until a recorder prunes it.
+
+    Every call is one attempt. It continues the newest checkpoint of the folder that verifies and
+    sets newer ones aside; without one it begins at step 1. Called on a run that is complete it
+    trains nothing and returns the same final metrics. Recorders are closed, however it ends.
+
+    Args:
+        config: the run; a checkpoint of another one is refused.
+        corpus: what it trains on and is evaluated on.
+        seed: 0 to 2^64-1, decides the initial weights and the order of the data.
+        folder: the run's own; created where it is missing.
+        recorders: hear of every step; tracking, a sweep's pruner, a supervisor.
+        divergence: when the run counts as diverged.
+        progress: called after every step with steps done, steps planned and loss.
+        clock: seconds since 1970, for telemetry.
+
+    Raises:
+        ConflictError: another process trains in the folder, or its checkpoint, the corpus and the
+            configuration do not belong together.
+        Interrupted: Ctrl-C or SIGTERM; the step in progress was finished and saved.
+    """
+    began = time.perf_counter()
+    with exclusive(folder), stop_requests() as stop:
+        start = _begin(folder)
+        files = FileRecorder(
+            telemetry_path(folder, start.attempt), evaluations_path(folder, start.attempt)
+        )
+        checkpoint_io = VerifiedCheckpointIO()
+        with _closing((files, *recorders)) as complaints:
+            model = _initial_model(config, corpus, seed)
+            identity = RunIdentity(config=config, seed=seed, corpus=corpus.fingerprint)
+            module = PretrainModule(model, identity)
+            loader = StepLoader(_stream(config, corpus, seed), config.steps)
+            supervisor = Supervisor(
+                module=module,
+                recorders=(files, *recorders),
+                windows=validation_windows(corpus, config),
+                divergence=divergence,
+                checkpoints=checkpoint_folder(folder),
+                checkpoint_io=checkpoint_io,
+                stop=stop,
+                progress=progress,
+                clock=clock,
+            )
+            if start.from_step < config.steps:
+                _train(module, loader, supervisor, start, folder)
+            else:
+                _restore_complete(module, loader, supervisor, start)
+            outcome = _outcome(supervisor, module, stop)
+        return RunResult(
+            outcome=outcome,
+            reason=supervisor.reason,
+            attempt=start.attempt,
+            from_step=start.from_step,
+            parent_checkpoint=start.parent_checkpoint,
+            rejected_checkpoints=start.rejected,
+            last_step=module.done,
+            planned_steps=config.steps,
+            tokens=(module.done - start.from_step) * config.tokens_per_step,
+            device_seconds=time.perf_counter() - began,
+            final=module.extra_state["evaluation"]["values"] if outcome == "completed" else None,
+            evaluations=tuple(supervisor.evaluations),
+            curve=supervisor.curve.points(),
+            checkpoint=checkpoint_io.saved or start.checkpoint,
+            telemetry_sha256=files.telemetry_sha256,
+            mixture=loader.accounting(),
+            warnings=tuple(complaints),
+        )
+
+
+def _begin(folder: Path) -> ResumePoint:
+    remove_leftovers(checkpoint_folder(folder))
+    start = resume_point(folder)
+    for rejected in start.rejected:
+        set_aside(rejected)
+    return start
+
+
+def _initial_model(config: RunConfig, corpus: Corpus, seed: int) -> MoEDecoder:
+    if config.model.vocab_size != corpus.vocab_size:
+        raise ConflictError(
+            f"model.vocab_size {config.model.vocab_size} is not the corpus's {corpus.vocab_size}",
+            remedy=f"set model.vocab_size to {corpus.vocab_size}",
+        )
+    model = MoEDecoder(config.model)
+    initialise(model, torch.Generator().manual_seed(seed))
+    return model
+
+
+def _stream(config: RunConfig, corpus: Corpus, seed: int) -> TokenStream:
+    # The stream counts the steps done before a mixture holds, the schedule the first step of it.
+    mixtures = [(first - 1, resolve(shares, corpus)) for first, shares in mixture_changes(config)]
+    return TokenStream(corpus, batch=config.batch, seed=seed, mixtures=mixtures)
+
+
+def _train(
+    module: PretrainModule,
+    loader: StepLoader,
+    supervisor: Supervisor,
+    start: ResumePoint,
+    folder: Path,
+) -> None:
+    with _quiet_lightning():
+        trainer = Trainer(
+            accelerator="auto",
+            devices=1,
+            precision="32-true" if module.identity.config.precision == "fp32" else "bf16-mixed",
+            max_epochs=1,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            callbacks=[supervisor],
+            plugins=[supervisor.checkpoint_io],
+            default_root_dir=folder,
+        )
+        path = None if start.checkpoint is None else start.checkpoint.path
+        try:
+            trainer.fit(module, loader, ckpt_path=path, weights_only=True)
+        except SystemExit:
+            # Lightning leaves the process after a signal; here the caller decides.
+            if not supervisor.stop.signal_name:
+                raise
+
+
+def _restore_complete(
+    module: PretrainModule, loader: StepLoader, supervisor: Supervisor, start: ResumePoint
+) -> None:
+    if start.checkpoint is None:
+        return
+    state = read_checkpoint(start.checkpoint.path, start.checkpoint.sha256)
+    module.on_load_checkpoint(state)
+    loader.load_state_dict(state["loops"]["fit_loop"]["state_dict"]["combined_loader"][0])
+    supervisor.outcome = "completed"
+
+
+def _outcome(supervisor: Supervisor, module: PretrainModule, stop: StopRequest) -> EndOutcome:
+    if stop.signal_name:
+        raise Interrupted(stop.signal_name, module.done)
+    if supervisor.outcome == "unfinished":
+        raise RunFailedError(
+            f"training ended after step {module.done} of {module.identity.config.steps} without "
+            "saying why",
+            remedy="repeat the command: the run continues from its last checkpoint",
+        )
+    return supervisor.outcome
+
+
+@contextlib.contextmanager
+def _closing(recorders: Sequence[Recorder]) -> Iterator[list[str]]:
+    """Close every recorder at the end; what one could not write is a complaint, not a failure."""
+    complaints: list[str] = []
+
+    def close(recorder: Recorder) -> None:
+        try:
+            recorder.close()
+        except WorkbenchError as error:
+            complaints.append(error.message)
+
+    with contextlib.ExitStack() as stack:
+        for recorder in reversed(recorders):
+            stack.callback(close, recorder)
+        yield complaints
+
+
+@contextlib.contextmanager
+def _quiet_lightning() -> Iterator[None]:
+    """Keep Lightning's greetings off the screen; errors are raised, not logged."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"lightning\.")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
