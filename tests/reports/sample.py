@@ -46,7 +46,7 @@ from workbench.registry.entries import (
     Verdict,
 )
 from workbench.registry.heads import SignedHead
-from workbench.registry.ledger import Entry
+from workbench.registry.log import Entry
 from workbench.registry.proposal import Proposal
 
 EXPERIMENT = "0001-mixture-and-balance"

@@ -1,6 +1,6 @@
 """What did not work, and what the record cannot show."""
 
-from workbench.registry.entries import Candidate, Verdict
+from workbench.registry.entries import Candidate
 from workbench.reports.accounting import bill
 from workbench.reports.facts import Cited, ExperimentFacts, merged_sources
 from workbench.reports.lineage import run_lineages
@@ -152,23 +152,12 @@ def _forecast_misses(facts: ExperimentFacts) -> list[Line]:
     return lines
 
 
-def secondary_means(verdict: Verdict) -> dict[str, dict[str, float]]:
-    """Return the means of the secondary metrics, by metric and then by arm."""
-    if set(verdict.per_metric) <= set(verdict.values):
-        turned: dict[str, dict[str, float]] = {}
-        for arm, means in verdict.per_metric.items():
-            for metric, value in means.items():
-                turned.setdefault(metric, {})[arm] = value
-        return turned
-    return {metric: dict(means) for metric, means in verdict.per_metric.items()}
-
-
 def _worse_secondaries(facts: ExperimentFacts) -> list[Line]:
     if facts.verdict is None:
         return []
     sign = 1 if facts.verdict.value.direction == "minimize" else -1
     worse = []
-    for metric, means in secondary_means(facts.verdict.value).items():
+    for metric, means in facts.verdict.value.per_metric.items():
         if metric == facts.verdict.value.metric or not {"control", "treatment"} <= set(means):
             continue
         change = sign * (means["control"] - means["treatment"])

@@ -24,7 +24,7 @@ from workbench.registry.entries import (
     Trial,
     Verdict,
 )
-from workbench.registry.ledger import Entry
+from workbench.registry.log import Entry
 from workbench.reports.accounting import TRIAL_STATES
 from workbench.reports.facts import ExperimentFacts, Source, source_of
 from workbench.reports.narrative import listed, sentence

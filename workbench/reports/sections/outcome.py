@@ -34,7 +34,7 @@ from workbench.reports.quantities import (
     unit_of,
     with_unit,
 )
-from workbench.reports.shortcomings import negative_results, secondary_means
+from workbench.reports.shortcomings import negative_results
 from workbench.reports.status import effect_sentence, sample_sizes, score_of
 
 
@@ -142,6 +142,7 @@ def verdict_section(facts: ExperimentFacts) -> Section:
         lines(*_rule_lines(verdict)),
         _values(verdict),
         _secondary(verdict),
+        _guardrails(verdict),
         Heading(text="Computed again by this chronicle"),
         say(_audited(audit_experiment(facts)), verdict.sources),
         _audit_table(audit_experiment(facts)),
@@ -208,10 +209,9 @@ def _values(verdict: Cited[Verdict]) -> Table | None:
 
 
 def _secondary(verdict: Cited[Verdict]) -> Table | None:
-    means = secondary_means(verdict.value)
     sign = 1 if verdict.value.direction == "minimize" else -1
     rows = []
-    for metric, arms in means.items():
+    for metric, arms in verdict.value.per_metric.items():
         pair = (arms.get("control"), arms.get("treatment"))
         both = None not in pair
         change = sign * ((pair[0] or 0.0) - (pair[1] or 0.0)) if both else None
@@ -226,6 +226,28 @@ def _secondary(verdict: Cited[Verdict]) -> Table | None:
         ["Metric", "Control", "Treatment", "Improvement"],
         rows,
         numeric=(1, 2, 3),
+    )
+
+
+def _guardrails(verdict: Cited[Verdict]) -> Table | None:
+    rows = [
+        Row(
+            cells=(
+                rail.metric,
+                significant(rail.at_most),
+                number(rail.treatment_mean),
+                "held" if rail.held else "broken",
+            ),
+            sources=verdict.sources,
+            tone="" if rail.held else "grave",
+        )
+        for rail in verdict.value.guardrails
+    ]
+    return table(
+        "Guardrails: a broken one turns “supported” into “refuted”.",
+        ["Metric", "At most", "Treatment", "Result"],
+        rows,
+        numeric=(1, 2),
     )
 
 

@@ -100,14 +100,13 @@ def record_section(facts: ExperimentFacts) -> Section:
             f"workbench chronicle {facts.experiment}   # gives this file, byte for byte"
         ),
     ]
-    if facts.head_note:
-        blocks += [
-            say(
-                f"The signed tree head of size {count(facts.log_size)} that this chronicle was "
-                "made under. Keep it: a log that no longer extends it has been rewritten."
-            ),
-            Verbatim(text=facts.head_note),
-        ]
+    blocks += [
+        say(
+            "The tree head up to that entry: origin, number of entries, Merkle root (RFC 6962, "
+            "base64). Keep it: a log that has another root at this size has been rewritten."
+        ),
+        Verbatim(text=facts.tree_head),
+    ]
     blocks.append(Heading(text="Entries"))
     summary = f"All {count(len(entries.rows), 'entry', 'entries')}"
     blocks.append(Folded(summary=summary, block=entries) if long else entries)
