@@ -196,7 +196,8 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
         deviations=of_kind(entries, Deviation),
         incidents=of_kind(entries, Incident),
         exposures=of_kind(entries, Exposure),
-        verdict=_last(of_kind(told, Verdict)),
+        # A verdict that nothing was registered for is shown, and fails the audit.
+        verdict=_last(of_kind(told if registration else entries, Verdict)),
     )
 
 

@@ -22,10 +22,10 @@ def state_of(facts: ExperimentFacts) -> str:
     ``exploratory``, ``registered``, ``sweeping``, ``swept``, ``stopped``, ``promoted``,
     ``running``, ``ran``, or the verdict's outcome.
     """
-    if facts.verdict:
-        return facts.verdict.value.outcome
     if not facts.confirmatory:
         return "exploratory"
+    if facts.verdict:
+        return facts.verdict.value.outcome
     if facts.promotion and facts.promotion.value.chosen == "none":
         return "stopped"
     if facts.starts:
@@ -71,7 +71,7 @@ def _question(facts: ExperimentFacts) -> Line:
 
 def _state(facts: ExperimentFacts) -> list[Clause]:
     state = state_of(facts)
-    if facts.verdict:
+    if facts.verdict and facts.confirmatory:
         text = f"Decided: {state}. {sentence(facts.verdict.value.action)}"
         return [clause(text, facts.verdict.sources)]
     if state == "stopped" and facts.promotion:
@@ -101,8 +101,10 @@ def _progress(facts: ExperimentFacts, state: str) -> Clause:
 
 
 def _result(facts: ExperimentFacts) -> list[Clause]:
+    if not facts.confirmatory:
+        return [clause("None: exploratory.")]
     if facts.verdict is None:
-        return [clause("None yet." if facts.confirmatory else "None: exploratory.")]
+        return [clause("None yet.")]
     verdict = facts.verdict.value
     if verdict.outcome == "void" or verdict.estimate is None:
         reasons = "; ".join(verdict.void_reasons) or "no estimate could be computed"

@@ -81,7 +81,7 @@ def sweep_scatter(
         f"{with_unit(number(best.value.value), metric)} by trial {best.value.number}.",
         sources=merged_sources(sweep.trials),
         draw=partial(_draw, panels=panels, metric=metric),
-        height=lambda width: _top(width) + _rows(panels, width) * _pitch(width) - 4,
+        height=lambda width: _top(width) + _rows(panels, width) * _pitch(width) + 4,
     )
 
 

@@ -137,7 +137,7 @@ def verdict_section(facts: ExperimentFacts) -> Section:
     verdict = facts.verdict
     body = verdict.value
     blocks: list[Block | None] = [
-        say(_ruling(body), verdict.sources),
+        say(_ruling(body, confirmatory=facts.confirmatory), verdict.sources),
         picture(verdict_intervals(verdict, facts.proposal)),
         lines(*_rule_lines(verdict)),
         _values(verdict),
@@ -150,8 +150,9 @@ def verdict_section(facts: ExperimentFacts) -> Section:
     return section("verdict", "Verdict", blocks)
 
 
-def _ruling(body: Verdict) -> str:
-    mark = "Exploratory verdict, which supports nothing: " if body.mode == "exploratory" else ""
+def _ruling(body: Verdict, *, confirmatory: bool) -> str:
+    exploratory = body.mode == "exploratory" or not confirmatory
+    mark = "Exploratory verdict, which supports nothing: " if exploratory else ""
     words = {
         "supported": f"{body.hypothesis} is supported.",
         "refuted": f"{body.hypothesis} is refuted.",
