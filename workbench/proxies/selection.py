@@ -37,7 +37,7 @@ class SelectionRule:
     @classmethod
     def of(cls, proposal: Proposal) -> "SelectionRule":
         """Return the rule that a proposal registers."""
-        claim: ClaimKind = proposal.decision.claim_kind  # type: ignore[assignment]
+        claim: ClaimKind = proposal.decision.claim_kind
         return cls(
             direction=proposal.measures.primary.direction,
             claim_kind=claim,
