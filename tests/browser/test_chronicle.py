@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.reports.sample import EXPERIMENT
 from tests.reports.test_render import hostile_log, sample_log
-from workbench.reports.chronicles import write_chronicles
+from workbench.reports.site import write_chronicles
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -1,11 +1,11 @@
-"""Writes chronicles into a lab's ``reports/`` folder, or checks that they are what they must be."""
+"""Writes chronicles into a lab's ``reports/`` folder."""
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.errors import IntegrityError, NotFoundError
 from workbench.registry.entries import Genesis
 from workbench.registry.heads import SignedHead
 from workbench.registry.log import Entry, LogSource
@@ -20,7 +20,7 @@ from workbench.reports.render import (
     index_html,
 )
 
-INDEX = "index.html"
+HTML, MARKDOWN, INDEX = "chronicle.html", "chronicle.md", "index.html"
 
 
 class Snapshot:
@@ -52,39 +52,48 @@ class Snapshot:
         return tuple(subject for subject in self._by_subject if subject not in lab)
 
 
-def write_chronicles(
-    source: LogSource, reports: Path, names: Sequence[str] = (), *, check: bool = False
-) -> list[Path]:
-    """Write chronicles as HTML and Markdown with their figures, and the index; return the pages.
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The files of one chronicle."""
 
-    Args:
-        source: The log, which is all that a chronicle is made of.
-        reports: The lab's folder for them.
-        names: Experiments or other subjects; all of them if empty.
-        check: Write nothing; compare what is on disk instead.
+    html: Path
+    markdown: Path
+    figures: tuple[Path, ...]
+    """The Markdown's pictures, beside it."""
+
+
+def write_chronicle(source: LogSource, experiment: str, reports: Path) -> Written:
+    """Write one chronicle and the index; each file is replaced whole.
 
     Raises:
-        NotFoundError: the ledger has no entry about a name, or no experiment at all.
-        IntegrityError: with ``check``, a file is missing or is not what the ledger gives.
+        NotFoundError: the ledger has no entry about it.
+        InvalidFileError: a subject of the log cannot be a file name.
     """
     snapshot = Snapshot(source)
-    wanted = tuple(names) or snapshot.subjects
-    if not wanted:
-        raise NotFoundError(
-            "the ledger has no experiment to chronicle", remedy='workbench propose "a title"'
-        )
-    files: dict[Path, str] = {}
-    for name in wanted:
-        files.update(_files(experiment_facts(snapshot, name), reports))
-    if not (check and names):
-        every = [experiment_facts(snapshot, subject) for subject in snapshot.subjects]
-        files[reports / INDEX] = index_html(index_of(every))
-    if check:
-        _compare(files)
-    else:
-        for path, text in files.items():
-            _replace(path, text)
-    return [path for path in files if path.suffix in (".html", ".md")]
+    facts = experiment_facts(snapshot, experiment)
+    files = _files(facts, reports)
+    _write({**files, **_index(snapshot, reports)})
+    return _written(files)
+
+
+def write_chronicles(source: LogSource, reports: Path) -> tuple[Path, tuple[Written, ...]]:
+    """Write the chronicle of every subject and the index; return the index and what was written.
+
+    Raises:
+        NotFoundError: the ledger has no experiment.
+        InvalidFileError: a subject of the log cannot be a file name.
+    """
+    snapshot = Snapshot(source)
+    index = _index(snapshot, reports)
+    every = [_files(experiment_facts(snapshot, name), reports) for name in snapshot.subjects]
+    for files in (*every, index):
+        _write(files)
+    return reports / INDEX, tuple(_written(files) for files in every)
+
+
+def _index(snapshot: Snapshot, reports: Path) -> dict[Path, str]:
+    found = [experiment_facts(snapshot, subject) for subject in snapshot.subjects]
+    return {reports / INDEX: index_html(index_of(found))}
 
 
 def _files(facts: ExperimentFacts, reports: Path) -> dict[Path, str]:
@@ -92,24 +101,24 @@ def _files(facts: ExperimentFacts, reports: Path) -> dict[Path, str]:
     folder = reports / folder_name(facts.experiment)
     pictures = [b for part in told.sections for b in part.blocks if isinstance(b, Picture)]
     return {
-        folder / "chronicle.html": chronicle_html(told),
-        folder / "chronicle.md": chronicle_markdown(told),
+        folder / HTML: chronicle_html(told),
+        folder / MARKDOWN: chronicle_markdown(told),
         **{folder / f"{p.figure.name}.svg": figure_file(p.figure) for p in pictures},
     }
 
 
-def _compare(files: Mapping[Path, str]) -> None:
-    wrong = [path for path, text in files.items() if not _holds(path, text)]
-    if wrong:
-        raise IntegrityError(
-            f"{len(wrong)} of {len(files)} files are not what the ledger gives: "
-            + ", ".join(str(path) for path in wrong[:5]),
-            remedy="workbench chronicle",
-        )
+def _written(files: Mapping[Path, str]) -> Written:
+    html = next(path for path in files if path.name == HTML)
+    return Written(
+        html=html,
+        markdown=html.with_name(MARKDOWN),
+        figures=tuple(path for path in files if path.suffix == ".svg"),
+    )
 
 
-def _holds(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_bytes() == text.encode()
+def _write(files: Mapping[Path, str]) -> None:
+    for path, text in files.items():
+        _replace(path, text)
 
 
 def _replace(path: Path, text: str) -> None:
