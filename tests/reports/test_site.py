@@ -2,9 +2,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import StepClock
 from tests.reports.sample import EXPERIMENT, MemoryLog, exploratory_log, sample_log
 from workbench.errors import InvalidFileError, NotFoundError
 from workbench.registry.entries import Genesis, Note
+from workbench.registry.ledger import Ledger
+from workbench.registry.publish import PublishedLog, publish
+from workbench.reports.facts import experiment_facts
 from workbench.reports.site import Snapshot, write_chronicle, write_chronicles
 
 
@@ -93,3 +97,22 @@ def test_snapshot_gives_what_the_log_gives() -> None:
             assert found == list(log.entries(kind=kind, subject=subject))
     assert snapshot.subjects == (EXPERIMENT, "recipe:mixture@1")
     assert snapshot.head() == log.head()
+
+
+def test_store_and_published_log_give_the_same_chronicle(tmp_path: Path, clock: StepClock) -> None:
+    lab = {
+        "url": f"sqlite:///{tmp_path / 'ledger.db'}",
+        "origin": "example.org/lab",
+        "keys_dir": tmp_path / "keys",
+        "actor": "mixture-team",
+        "clock": clock,
+    }
+    with Ledger.create(**lab, lab_name="Example lab") as ledger:
+        for entry in sample_log().found[1:24]:
+            ledger.append(entry.body, subject=entry.subject)
+        publish(ledger, tmp_path / "registry")
+        stored = write_chronicle(ledger, EXPERIMENT, tmp_path / "a").html.read_bytes()
+    published = PublishedLog(tmp_path / "registry")
+    assert write_chronicle(published, EXPERIMENT, tmp_path / "b").html.read_bytes() == stored
+    text = experiment_facts(published, EXPERIMENT).tree_head
+    assert published.head().note.startswith(text)
