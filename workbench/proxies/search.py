@@ -4,6 +4,8 @@ A point depends on the sampler's seed, the number of points drawn before it and,
 learns, on their results; never on how often the process was restarted.
 """
 
+import contextlib
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,9 +108,8 @@ class Search:
             StoreUnavailableError: the database cannot be opened or has another schema.
         """
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        if url.startswith("sqlite:///"):
-            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         try:
+            _prepare_sqlite(url)
             storage = optuna.storages.RDBStorage(url)
             study = optuna.create_study(
                 study_name=name,
@@ -174,6 +175,17 @@ class Search:
         return int(
             self._storage.get_trial_id_from_study_id_trial_number(self._study._study_id, number)
         )
+
+
+def _prepare_sqlite(url: str) -> None:
+    prefix = "sqlite:///"
+    if not url.startswith(prefix):
+        return
+    file = Path(url.removeprefix(prefix))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # Readers do not wait for the writer, and a commit takes one flush instead of several.
+    with contextlib.closing(sqlite3.connect(file, timeout=20)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
 
 
 def sampler_description(sampler: Sampler) -> str:
