@@ -145,7 +145,7 @@ class Runner:
         outcome: Literal["completed", "diverged"] = (
             "completed" if result.outcome == "completed" else "diverged"
         )
-        record_findings(self.ledger, self.plan, attempt, getattr(result, "findings", ()))
+        record_findings(self.ledger, self.plan, attempt, result.findings)
         self._end(attempt, config, folder, outcome, result.reason)
         status: Literal["FINISHED", "FAILED"] = "FINISHED" if outcome == "completed" else "FAILED"
         self.tracker.finish(attempt.started.mlflow_run, status, outcome=outcome)

@@ -93,6 +93,8 @@ def grouped_linear(x_MI: Tensor, weight_EOI: Tensor, ends_E: Tensor) -> Tensor:
 
 def _grouped_kernel_fits(x_MI: Tensor, weight_EOI: Tensor) -> bool:
     """Rows must be multiples of 16 bytes; on a GPU the kernel exists for bf16 only."""
+    if not hasattr(functional, "grouped_mm"):  # torch before 2.10
+        return False
     widths = weight_EOI.shape[1:]
     aligned = all(width * weight_EOI.element_size() % 16 == 0 for width in widths)
     return aligned and (x_MI.device.type == "cpu" or x_MI.dtype == torch.bfloat16)
