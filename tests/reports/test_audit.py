@@ -177,3 +177,10 @@ def test_log_without_a_verdict_has_nothing_to_audit() -> None:
     log.found = [e for e in log.found if not isinstance(e.body, Verdict)]
     assert audit_claims(log) == []
     assert log.found[1].subject == EXPERIMENT
+
+
+def test_forecast_made_after_a_run_began_fails() -> None:
+    log = sample_log()
+    forecast = next(e.body for e in log.found if e.kind == "forecast")
+    log.append(forecast)
+    assert failed(log) == ["forecast scores follow from the forecasts"]

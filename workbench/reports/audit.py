@@ -275,6 +275,8 @@ def check_scores(claim: Claim) -> Iterator[str]:
     scored = {item.target: item for item in verdict.scores}
     if verdict.outcome != "void":
         yield from (f"the forecast of {t} was never scored" for t in forecasts if t not in scored)
+    late = forecasts_after_runs(claim.facts)
+    yield from (f"the forecast of {t} was made after a full-scale run began" for t in late)
     observed = _observed(verdict)
     for target, recorded in scored.items():
         if target not in forecasts:
@@ -282,6 +284,16 @@ def check_scores(claim: Claim) -> Iterator[str]:
             continue
         yield from _differs(f"observed {target}", recorded.observed, observed.get(target))
         yield from _score_faults(forecasts[target], recorded)
+
+
+def forecasts_after_runs(facts: ExperimentFacts) -> list[str]:
+    """Return the targets whose forecast came after the first full-scale run began."""
+    first = min((start.sources[0].sequence for start in facts.starts), default=None)
+    return [
+        forecast.value.target
+        for forecast in facts.forecasts
+        if first is not None and forecast.sources[0].sequence > first
+    ]
 
 
 def _observed(verdict: Verdict) -> dict[str, float | None]:
