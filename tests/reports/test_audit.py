@@ -184,3 +184,11 @@ def test_forecast_made_after_a_run_began_fails() -> None:
     forecast = next(e.body for e in log.found if e.kind == "forecast")
     log.append(forecast)
     assert failed(log) == ["forecast scores follow from the forecasts"]
+
+
+def test_exploratory_runs_at_any_time_leave_the_claim_alone() -> None:
+    log = sample_log()
+    place = next(i for i, e in enumerate(log.found) if isinstance(e.body, RunStarted))
+    start = log.found[place].body.model_copy(update={"mode": "exploratory", "run": "try/seed-0"})
+    log.append(start)
+    assert failed(log) == []
