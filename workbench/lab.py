@@ -5,6 +5,7 @@ Imports that cost time are inside the methods, so that a reading command never l
 
 import importlib.util
 import secrets
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,7 +14,13 @@ from typing import Protocol
 
 from workbench.data.config import CorpusConfig
 from workbench.data.corpus import Corpus
-from workbench.errors import ConflictError, InvalidFileError, MissingDependencyError, NotFoundError
+from workbench.errors import (
+    ConflictError,
+    IntegrityError,
+    InvalidFileError,
+    MissingDependencyError,
+    NotFoundError,
+)
 from workbench.experiments.checking import Checked
 from workbench.experiments.filing import Receipt
 from workbench.experiments.plan import ExperimentPlan
@@ -157,9 +164,7 @@ class Lab:
         """File a proposal from the scaffold and return its folder."""
         from workbench.experiments.filing import propose
 
-        return propose(
-            self.layout, title, owner=owner or self.settings.actor, recipe=recipe
-        )
+        return propose(self.layout, title, owner=owner or self.settings.actor, recipe=recipe)
 
     def check(self, number: str) -> Checked:
         """Return the checked files of an experiment with every fault and warning."""
@@ -244,7 +249,9 @@ class Lab:
 
         path = Path(recipe) if Path(recipe).is_absolute() else self.layout.root / recipe
         if not path.is_file():
-            known = ", ".join(f"proxies/{p.name}" for p in sorted(self.layout.proxies.glob("*.yaml")))
+            known = ", ".join(
+                f"proxies/{p.name}" for p in sorted(self.layout.proxies.glob("*.yaml"))
+            )
             raise NotFoundError(f"recipe {recipe} does not exist (known: {known or 'none'})")
         return self._corpus(load_recipe(path.read_text("utf-8"), recipe).corpus, progress)
 
@@ -376,10 +383,33 @@ class Lab:
         Raises:
             IntegrityError: with ``check``, a chronicle on disk is not what the ledger gives.
         """
-        from workbench.reports.chronicles import write_chronicles
+        name = self.layout.experiment(number).name if number else ""
+        if not check:
+            return self._write_chronicles(name, self.layout.reports)
+        with tempfile.TemporaryDirectory() as scratch:
+            fresh = self._write_chronicles(name, Path(scratch))
+            names = [path.relative_to(scratch) for path in fresh]
+            stale = [
+                str(name)
+                for name, path in zip(names, fresh, strict=True)
+                if not (self.layout.reports / name).is_file()
+                or (self.layout.reports / name).read_bytes() != path.read_bytes()
+            ]
+        if stale:
+            raise IntegrityError(
+                f"not what the ledger gives: {', '.join(stale)}", remedy="workbench chronicle"
+            )
+        return [self.layout.reports / name for name in names]
 
-        names = [self.layout.experiment(number).name] if number else []
-        return write_chronicles(self.source(), self.layout.reports, names, check=check)
+    def _write_chronicles(self, experiment: str, reports: Path) -> list[Path]:
+        from workbench.reports.site import write_chronicle, write_chronicles
+
+        source = self.source()
+        if experiment:
+            written = write_chronicle(source, experiment, reports)
+            return [written.html, written.markdown]
+        index, all_written = write_chronicles(source, reports)
+        return [index, *(path for w in all_written for path in (w.html, w.markdown))]
 
     def verify(self, *, published: bool = False) -> Verification:
         """Verify the ledger offline and recompute every verdict from it."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from workbench.errors import InvalidFileError, NotFoundError
 
 CONFIG_NAME = "workbench.toml"
+MAX_SLUG = 40
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]{0,119}\Z")
 _EXPERIMENT = re.compile(r"(\d{4})-[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 
@@ -99,14 +100,16 @@ def find_lab(start: Path) -> Layout:
 
 
 def slug(title: str) -> str:
-    """Return the title as lower-case words joined by hyphens, at most 48 characters.
+    """Return the title's first words in lower case, joined by hyphens, at most 40 characters.
 
     Raises:
         InvalidFileError: no letter or digit of the title survives.
     """
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     words = re.findall(r"[a-z0-9]+", plain)
-    text = "-".join(words)[:48].strip("-")
+    while len(words) > 1 and len("-".join(words)) > MAX_SLUG:
+        words.pop()
+    text = "-".join(words)[:MAX_SLUG]
     if not text:
         raise InvalidFileError(
             f"title {title!r} has no ASCII letter or digit to name a folder after",

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from workbench.errors import IntegrityError
 from workbench.registry.heads import parse_head, sign_head, verify_head
 from workbench.registry.merkle import EMPTY_ROOT
-from workbench.registry.notes import SigningKey, VerifierKey, sign_note, to_base64, verify_note
+from workbench.registry.notes import (
+    SigningKey,
+    VerifierKey,
+    sign_note,
+    to_base64,
+    verify_note,
+    verify_signature,
+)
 
 KEY = SigningKey(name="example.com/log", seed=bytes(range(32)))
 OTHER = SigningKey(name="example.com/log", seed=bytes(32))
@@ -115,6 +122,18 @@ def test_note_malformed_is_refused(note: str) -> None:
 def test_note_malformed_signature_of_a_known_name_is_refused(signature: str) -> None:
     with pytest.raises(IntegrityError):
         verify_note(f"text\n\n— {KEY.name} {signature}\n", KEY.verifier)
+
+
+@pytest.mark.parametrize(
+    ("signature", "message"),
+    [("A", "malformed"), ("AB==", "malformed"), ("AAAA", "not by the key"), ("", "not by the key")],
+)
+def test_detached_signature_malformed_or_by_another_key_is_refused(
+    signature: str, message: str
+) -> None:
+    with pytest.raises(IntegrityError, match=message):
+        verify_signature("text\n", signature, KEY.verifier)
+    verify_signature("text\n", KEY.signature("text\n"), KEY.verifier)
 
 
 @pytest.mark.parametrize("text", ["no newline", "tab\t\n"])

@@ -1,10 +1,18 @@
-"""The decoder: exact repeats, part names, padding, placements."""
+"""The decoder against its slow reference, exact repeats, padding, parts of the model."""
+
+import math
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
 
+from tests.moe import reference
 from workbench.moe.config import ModelConfig
-from workbench.moe.model import MoEDecoder, initialise
+from workbench.moe.loss import summed_nats
+from workbench.moe.model import MoEDecoder, initialise, part_of
 
 SMALL = {
     "vocab_size": 300,
@@ -16,7 +24,16 @@ SMALL = {
     "top_k": 2,
     "d_expert": 24,
     "max_seq_len": 16,
+    "init_std": 0.2,
 }
+VARIANTS = [
+    {},
+    {"norm_placement": "reordered", "num_shared_experts": 2},
+    {"tie_embeddings": False, "qk_norm": False, "num_kv_heads": 4, "rope_theta": 500.0},
+    {"top_k": 1, "d_expert": 21, "num_shared_experts": 1, "num_kv_heads": 1},
+    {"num_experts": 1, "top_k": 1, "num_layers": 1},
+    {"top_k": 4},
+]
 
 
 def build(seed: int = 0, **changes: object) -> MoEDecoder:
@@ -25,19 +42,157 @@ def build(seed: int = 0, **changes: object) -> MoEDecoder:
     return model
 
 
-def tokens(seed: int = 0, batch: int = 3, length: int = 16) -> torch.Tensor:
+def some_tokens(seed: int = 0, batch: int = 3, length: int = 16) -> torch.Tensor:
     return torch.randint(0, 300, (batch, length), generator=torch.Generator().manual_seed(seed))
 
 
+def gradients(model: MoEDecoder, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
+    model.zero_grad()
+    hidden = model.hidden(tokens[:, :-1]).hidden_BTD.flatten(0, 1)
+    summed_nats(hidden, model.output_embedding, tokens[:, 1:].flatten()).backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_logits_any_variant_equal_the_slow_reference(changes):
+    model, tokens = build(**changes), some_tokens(batch=2, length=5)
+    expected = torch.stack([reference.logits(model, row) for row in tokens])
+    torch.testing.assert_close(model(tokens).logits_BTV, expected, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("changes", VARIANTS[:4])
+def test_gradients_any_variant_equal_the_slow_reference(changes):
+    model, tokens = build(**changes), some_tokens(batch=1, length=5)
+    found = gradients(model, tokens)
+    model.zero_grad()
+    log_probs = torch.log_softmax(reference.logits(model, tokens[0, :-1]), dim=-1)
+    (-log_probs[torch.arange(4), tokens[0, 1:]].sum()).backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_gradients_repeated_are_equal_to_the_bit():
+    tokens = some_tokens(batch=8)
+    first, second = gradients(build(), tokens), gradients(build(), tokens)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+DIGEST = """
+import hashlib, torch
+from tests.moe.test_model import build, gradients, some_tokens
+digest = hashlib.sha256()
+for name, grad in gradients(build(), some_tokens(batch=8)).items():
+    digest.update(grad.numpy().tobytes())
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_gradients_in_another_process_are_equal_to_the_bit():
+    command = [sys.executable, "-c", DIGEST]
+    root = Path(__file__).parents[2]
+    runs = [subprocess.check_output(command, cwd=root) for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert len(runs[0].strip()) == 64
+
+
+def test_forward_padding_behind_changes_no_real_logit():
+    model, tokens = build(), some_tokens()
+    mask = torch.ones_like(tokens, dtype=torch.bool)
+    mask[1, 5:] = False
+    padded = tokens.masked_fill(~mask, 0)
+    whole, masked = model(tokens), model(padded, mask)
+    torch.testing.assert_close(masked.logits_BTV[mask], whole.logits_BTV[mask])
+    assert torch.equal(masked.routing[0].mask_N, mask.flatten())
+
+
+def test_forward_later_token_never_reaches_an_earlier_position():
+    model, tokens = build(), some_tokens()
+    changed = tokens.clone()
+    changed[:, 9] = (changed[:, 9] + 1) % 300
+    before, after = model(tokens).logits_BTV, model(changed).logits_BTV
+    torch.testing.assert_close(before[:, :9], after[:, :9])
+    assert not torch.allclose(before[:, 9], after[:, 9])
+
+
+def test_forward_bf16_autocast_routes_in_fp32():
+    """E11: routing never happens in bf16, the logits do."""
+    model = build()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = model(some_tokens())
+    assert output.logits_BTV.dtype == torch.bfloat16
+    for layer in output.routing:
+        assert (layer.logits_NE.dtype, layer.probs_NE.dtype) == (torch.float32, torch.float32)
+        assert layer.weights_NK.dtype == torch.float32
+    reference_logits = model(some_tokens()).logits_BTV
+    torch.testing.assert_close(output.logits_BTV.float(), reference_logits, rtol=0.1, atol=0.3)
+
+
+def test_forward_bf16_autocast_gives_fp32_gradients_near_those_of_fp32():
+    model, tokens = build(init_std=0.05), some_tokens()
+    exact = gradients(model, tokens)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = gradients(model, tokens)
+    for name in exact:
+        assert rounded[name].dtype == torch.float32
+        error = (rounded[name] - exact[name]).norm() / exact[name].norm()
+        assert error < 0.15, (name, error)
+
+
+def test_initialise_same_seed_same_bits_and_other_seed_other():
+    first, again, other = build(3), build(3), build(4)
+    for (name, a), b, c in zip(
+        first.named_parameters(), again.parameters(), other.parameters(), strict=True
+    ):
+        assert torch.equal(a, b)
+        assert part_of(name) == "norm" or not torch.equal(a, c)
+
+
+def test_initialise_draws_nothing_from_the_global_generator():
+    state = torch.get_rng_state()
+    build()
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_initialise_pre_norm_scales_what_writes_to_the_residual():
+    model = build(d_model=128, num_layers=8, init_std=0.02)
+    spread = {name: p.std().item() for name, p in model.named_parameters()}
+    assert spread["layers.3.experts.gate"] == pytest.approx(0.02, rel=0.05)
+    for name in ("attention.output", "experts.down"):
+        assert spread[f"layers.3.{name}"] == pytest.approx(0.02 / 4, rel=0.05)
+    assert spread["layers.3.attention_norm.weight"] == 0
+
+
 @pytest.mark.parametrize("placement", ["pre", "reordered"])
-@pytest.mark.parametrize("shared", [0, 2])
-@pytest.mark.parametrize("tied", [True, False])
-def test_forward_any_shape_returns_logits_and_routing(placement, shared, tied):
-    model = build(norm_placement=placement, num_shared_experts=shared, tie_embeddings=tied)
-    output = model(tokens())
-    assert output.logits_BTV.shape == (3, 16, 300)
-    assert len(output.routing) == 2
-    assert output.routing[0].chosen_NK.shape == (48, 2)
-    assert output.logits_BTV.std() > 0
-    output.logits_BTV.logsumexp(-1).sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+def test_gradient_descent_on_one_batch_lowers_the_loss(placement):
+    model, tokens = build(norm_placement=placement, init_std=0.1), some_tokens()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(12):
+        for name, grad in gradients(model, tokens).items():
+            model.get_parameter(name).grad = grad
+        optimizer.step()
+        hidden = model.hidden(tokens[:, :-1]).hidden_BTD.flatten(0, 1)
+        total = summed_nats(hidden, model.output_embedding, tokens[:, 1:].flatten())
+        losses.append(total.item() / 45)
+    assert losses[-1] < 0.8 * losses[0]
+    assert math.isfinite(losses[-1])
+
+
+def test_part_of_every_parameter_belongs_to_one_part():
+    model = build(num_shared_experts=1, tie_embeddings=False)
+    parts = Counter(part_of(name) for name, _ in model.named_parameters())
+    assert parts == {
+        "embeddings": 1,
+        "head": 1,
+        "norm": 9,
+        "attention": 8,
+        "router": 2,
+        "experts": 12,
+    }
+
+
+@pytest.mark.parametrize("name", ["", "weight", "layers.0", "bias"])
+def test_part_of_unknown_name_is_refused(name):
+    with pytest.raises(ValueError, match="not a parameter"):
+        part_of(name)

@@ -2,8 +2,10 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -307,6 +309,17 @@ def test_fork_by_the_keeper_of_the_key_is_caught_by_the_kept_head(story: LogFold
         _failure(report, "kept head", "the first 17 entries are not those of the head")
 
 
+def test_earlier_head_signed_over_other_entries_is_caught(story: LogFolder) -> None:
+    key = load_keys(story.root / "keys", ORIGIN).log
+    with story.open() as ledger:
+        notes = ledger.notes()
+        notes[4] = sign_head(key, 5, bytes(32)).note
+        report = verify_log(
+            Altered(ledger, list(ledger.records()), notes), vkey=ledger.vkey, kept_head=None
+        )
+        _failure(report, "earlier heads", "the head of size 5 was signed over other entries")
+
+
 def _insider(story: LogFolder, at: int, change: Callable[[StoredEntry], StoredEntry]) -> LogReport:
     with story.open() as ledger:
         records = list(ledger.records())
@@ -520,3 +533,9 @@ def test_author_signature_is_over_the_log_and_the_leaf(story: LogFolder) -> None
     raw = base64.b64decode(entry.signature)
     assert author.verifier.accepts(raw[4:], signed_text(ORIGIN, entry.leaf).encode())
     assert not author.verifier.accepts(raw[4:], signed_text("other.com/log", entry.leaf).encode())
+
+
+def test_checks_are_documented_under_their_numbers() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "record-format.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| [0-9]+ \|", line)]
+    assert rows == [f"| {n} | {step.name} | {step.claim} |" for n, step in enumerate(STEPS, 1)]

@@ -5,7 +5,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -46,7 +46,7 @@ from workbench.registry.entries import (
     Verdict,
 )
 from workbench.registry.heads import SignedHead
-from workbench.registry.ledger import Entry
+from workbench.registry.log import Entry
 from workbench.registry.proposal import Proposal
 
 EXPERIMENT = "0001-mixture-and-balance"
@@ -173,7 +173,7 @@ class MemoryLog:
 
     origin: str = "example.org/lab"
     found: list[Entry] = field(default_factory=list)
-    time: datetime = datetime.fromisoformat("2026-03-02T08:00:00+00:00")
+    time: datetime = datetime(2026, 3, 2, 8, tzinfo=UTC)
 
     def append(
         self,
@@ -373,9 +373,17 @@ def _trial_params(log: MemoryLog, number: int) -> dict[str, Any]:
     return next(body.params for body in bodies if body.number == number)
 
 
+def best_trials(log: MemoryLog) -> list[Trial]:
+    """Return the completed trials but the control's, best first."""
+    bodies = [entry.body for entry in log.found if isinstance(entry.body, Trial)]
+    valued = [body for body in bodies if body.value is not None and body.number]
+    return sorted(valued, key=lambda body: body.value or math.inf)
+
+
 def _ladder(log: MemoryLog) -> None:
     generator = random.Random(11)
-    means = {"control": (2.2421, 1.9812), "trial-03": (2.2080, 1.9401), "trial-12": (2.2107, 1.951)}
+    first, second, *_ = [f"trial-{body.number:02d}" for body in best_trials(log)]
+    means = {"control": (2.2421, 1.9812), first: (2.2080, 1.9401), second: (2.2107, 1.951)}
     for scale, place, parameters in (("tiny", 0, 412_000), ("small", 1, 905_000)):
         for candidate, found in means.items():
             for seed in range(3):
@@ -400,58 +408,53 @@ def _ladder(log: MemoryLog) -> None:
                 )
 
 
-def _promotion(log: MemoryLog) -> None:
-    chosen = _trial_params(log, 3)
-    control = Recipe.model_validate(parsed(RECIPE)).control()
-    rows = [
-        ("control", control, 2.2412, 2.2421, None, None, None, True, ""),
-        ("trial-03", chosen, 2.1963, 2.2080, 0.0341, 0.0255, 0.0427, True, ""),
-        ("trial-12", _trial_params(log, 12), 2.1987, 2.2107, 0.0314, 0.0221, 0.0407, True, ""),
-        ("trial-07", _trial_params(log, 7), 2.2004, None, None, None, None, False, "too costly"),
-    ]
-    names = ("name", "params", "sweep_value", "rerun_mean", "improvement", "lower", "upper")
-    candidates = [
+def _candidates(log: MemoryLog) -> list[Candidate]:
+    found = best_trials(log)
+    shown = {
+        "control": (2.2421, None, None, None, True, ""),
+        found[0].number: (2.2080, 0.0341, 0.0255, 0.0427, True, ""),
+        found[1].number: (2.2107, 0.0314, 0.0221, 0.0407, True, ""),
+        found[2].number: (None, None, None, None, False, "one of its re-runs diverged"),
+    }
+    bodies = [entry.body for entry in log.found if isinstance(entry.body, Trial)]
+    by_number = {body.number: body for body in bodies}
+    return [
         Candidate(
-            **dict(zip(names, row[:7], strict=True)),
-            rerun_sd=0.004 if row[3] else None,
-            rerun_n=3 if row[3] else 0,
-            feasible=row[7],
-            reason=row[8],
+            name=name if isinstance(name, str) else f"trial-{name:02d}",
+            params=by_number[0 if isinstance(name, str) else name].params,
+            sweep_value=by_number[0 if isinstance(name, str) else name].value,
+            rerun_mean=mean,
+            rerun_sd=0.004 if mean else None,
+            rerun_n=3 if mean else 0,
+            improvement=improvement,
+            lower=lower,
+            upper=upper,
+            feasible=feasible,
+            reason=reason,
         )
-        for row in rows
+        for name, (mean, improvement, lower, upper, feasible, reason) in shown.items()
     ]
+
+
+def _promotion(log: MemoryLog) -> None:
+    control = Recipe.model_validate(parsed(RECIPE)).control()
+    best = best_trials(log)[0]
+    changes = [
+        ("steps", 120, STEPS, "scaling rule: registered", False),
+        ("optimizer.lr", "0.003", "0.0021213", "scaling rule: power of model.d_model", False),
+        ("evaluation.every", 40, 100, "deviation: not named in the proposal", True),
+    ]
+    names = ("key", "proxy", "full", "explained_by", "deviation")
     log.append(
         Promotion(
             mode="confirmatory",
-            chosen="trial-03",
+            chosen=f"trial-{best.number:02d}",
             rule="best re-run mean among feasible candidates whose improvement is not refuted",
-            candidates=candidates,
-            changes=[
-                KeyChange(
-                    key="steps",
-                    proxy=120,
-                    full=STEPS,
-                    explained_by="scaling rule: registered",
-                    deviation=False,
-                ),
-                KeyChange(
-                    key="optimizer.lr",
-                    proxy="0.003",
-                    full="0.0021213",
-                    explained_by="scaling rule: power of model.d_model",
-                    deviation=False,
-                ),
-                KeyChange(
-                    key="evaluation.every",
-                    proxy=40,
-                    full=100,
-                    explained_by="deviation: not named in the proposal",
-                    deviation=True,
-                ),
-            ],
+            candidates=_candidates(log),
+            changes=[KeyChange(**dict(zip(names, row, strict=True))) for row in changes],
             configs={
                 "control": freeze({**control, "steps": STEPS}),
-                "treatment": freeze({**chosen, "steps": STEPS}),
+                "treatment": freeze({**best.params, "steps": STEPS}),
             },
             config_sha256={"control": "c0" * 32, "treatment": "7e" * 32},
         ),

@@ -1,9 +1,10 @@
 """A run configuration small enough to train in a test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
 
 from workbench.data.build import build_corpus
 from workbench.data.config import CorpusConfig
@@ -37,6 +38,16 @@ BASE: dict[str, Any] = {
     "evaluation": {"every": 6, "bytes_per_domain": 200},
     "checkpoint": {"every": 4, "keep": 2},
 }
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Matrices this small lose more to handing work over than they gain, above all when every
+    core is busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -173,6 +175,57 @@ def test_killed_run_resumes_equal_to_the_last_bit(make_config, corpus, tmp_path,
         assert_equal(one[key], other[key], key)
     assert resumed.final == uninterrupted.final
     assert resumed.mixture == uninterrupted.mixture
+
+
+KILL_ITSELF = """
+import json, os, signal, sys
+from pathlib import Path
+import torch
+from workbench.data.corpus import Corpus
+from workbench.data.manifest import read_manifest
+from workbench.training.config import RunConfig
+from workbench.training.fit import fit
+from workbench.training.results import DivergenceRule
+folder, corpus, config, at = sys.argv[1:]
+torch.set_num_threads(1)
+
+class Killer:
+    def telemetry(self, row):
+        if row.step == int(at):
+            os.kill(os.getpid(), signal.SIGKILL)
+    def evaluation(self, step, values): pass
+    def checkpoint(self, step, path, sha256): pass
+    def close(self): pass
+
+fit(
+    RunConfig.model_validate(json.loads(config)),
+    Corpus(folder=Path(corpus), manifest=read_manifest(Path(corpus))),
+    seed=7,
+    folder=Path(folder),
+    recorders=[Killer()],
+    divergence=DivergenceRule(loss_above=1000.0, patience=3),
+)
+"""
+
+
+@pytest.mark.slow
+def test_process_killed_twice_ends_equal_to_one_that_was_not(make_config, corpus, tmp_path):
+    """A1 A2 A10 A13: SIGKILL at steps 6 and 11 of 12, in real processes."""
+    config = make_config()
+    whole = train(config, corpus, tmp_path / "whole")
+    cut = tmp_path / "cut"
+    for at in (6, 11):
+        arguments = [str(cut), str(corpus.folder), config.model_dump_json(), str(at)]
+        dead = subprocess.run([sys.executable, "-c", KILL_ITSELF, *arguments], check=False)
+        assert dead.returncode == -signal.SIGKILL
+    assert [attempt_trace(cut, n).last_step for n in (1, 2)] == [6, 11]
+    assert attempt_trace(cut, 2).first_step == 5
+    last = train(config, corpus, cut)
+    assert (last.attempt, last.from_step) == (3, 8)
+    assert last.final == whole.final
+    assert last.mixture == whole.mixture
+    for key in ("state_dict", "optimizer_states", "loops", "workbench"):
+        assert_equal(state_of(whole)[key], state_of(last)[key], key)
 
 
 def test_run_killed_before_its_first_checkpoint_starts_again(make_config, corpus, tmp_path):
@@ -415,3 +468,11 @@ def test_folder_of_a_run_is_all_that_is_written(make_config, corpus, tmp_path, m
         "lock",
         "telemetry-attempt-0001.jsonl",
     ]
+
+
+def test_sentinel_reports_what_it_saw(make_config, corpus, tmp_path):
+    result = train(
+        make_config(), corpus, tmp_path, divergence=DivergenceRule(loss_above=0.1, patience=5)
+    )
+    [finding] = [f for f in result.findings if f.signature == "divergence"]
+    assert (finding.began_step, finding.detected_step) == (1, 5)

@@ -8,6 +8,7 @@ from workbench.training.config import RunConfig
 from workbench.training.phases import (
     balance_weight_at,
     frozen_at,
+    is_new_level,
     learning_rate,
     mixture_changes,
     phase_at,
@@ -119,6 +120,7 @@ def test_rows_agree_with_the_functions_and_cover_every_step(make_config):
         assert row.frozen == frozen_at(config, row.step)
     assert [row.balance_weight for row in rows] == [0.5] * 3 + [0.01] * 9
     assert rows[0].frozen == ("router",)
+    assert [step for step in range(2, 13) if is_new_level(config, step)] == [4, 10]
     assert mixture_changes(config) == (
         (1, {"code": 0.5, "docs": 0.5}),
         (4, {"code": 0.1, "docs": 0.9}),

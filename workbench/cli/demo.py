@@ -13,7 +13,7 @@ import typer
 from workbench.cli import filing, reading, running
 from workbench.cli.show import say, seconds
 from workbench.errors import ConflictError, NotRegisteredError
-from workbench.scaffold.demo import answered
+from workbench.scaffold.demo import answered, with_lines
 
 TITLE = "Does a mixture chosen by proxies beat natural proportions"
 FULL = {"budget_trials: 16": "budget_trials: 12", "top_k: 3": "top_k: 2"}
@@ -26,11 +26,12 @@ QUICK_RECIPE = {
     "max_bytes: 3000000": "max_bytes: 600000",
     "max_bytes: 1000000": "max_bytes: 300000",
     "bytes_per_domain: 60000": "bytes_per_domain: 8000",
-    "  steps: 120": "  steps: 24",
-    "      steps: 200": "      steps: 36",
-    "    every: 40": "    every: 12",
-    "    every: 60": "    every: 20",
+    "steps: 120": "steps: 24",
+    "steps: 200": "steps: 36",
+    "every: 40": "every: 12",
+    "every: 60": "every: 20",
 }
+QUICK_FULL = {"steps: 300": "steps: 48"}
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -60,10 +61,10 @@ def _file(said: list[str], *, quick: bool) -> None:
     _step(said, f'workbench propose "{TITLE}"', lambda: filing.propose(TITLE))
     proposal = next(Path("experiments").glob("0001-*/proposal.md"))
     if quick:
-        _replace(Path("proxies/mixture-lambda-phases.yaml"), QUICK_RECIPE)
-        _replace(proposal.with_name("full.yaml"), {"  steps: 300": "  steps: 48"})
-    form = proposal.read_text("utf-8")
-    proposal.write_text(answered(form, QUICK if quick else FULL), "utf-8")
+        _change(Path("proxies/mixture-lambda-phases.yaml"), QUICK_RECIPE)
+        _change(proposal.with_name("full.yaml"), QUICK_FULL)
+    proposal.write_text(answered(proposal.read_text("utf-8")), "utf-8")
+    _change(proposal, QUICK if quick else FULL)
     say("(the demonstration fills in the proposal and commits it)", dim=True)
     _commit("File the first proposal")
     _step(said, "workbench check 0001", lambda: filing.check("0001"))
@@ -111,12 +112,8 @@ def _fresh(folder: Path | None) -> Path:
     return next(Path(name) for name in names if not Path(name).exists())
 
 
-def _replace(path: Path, changes: dict[str, str]) -> None:
-    lines = path.read_text("utf-8").splitlines()
-    missing = [old for old in changes if old not in lines]
-    if missing:
-        raise ConflictError(f"{path} no longer has the lines {missing} that the demo changes")
-    path.write_text("\n".join(changes.get(line, line) for line in lines) + "\n", "utf-8")
+def _change(path: Path, lines: dict[str, str]) -> None:
+    path.write_text(with_lines(path.read_text("utf-8"), lines), "utf-8")
 
 
 def _commit(message: str) -> None:

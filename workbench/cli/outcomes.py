@@ -43,7 +43,8 @@ def print_verdict(entry: Entry) -> None:
         return
     say(f"{body.outcome.upper()}  {body.hypothesis}: {body.claim}", bold=True)
     counts = ", ".join(f"{arm} n={len(values)}" for arm, values in sorted(body.values.items()))
-    say(f"  improvement in {body.metric}  {_bounds(body.estimate, body.lower, body.upper)}  {counts}")
+    bounds = _bounds(body.estimate, body.lower, body.upper)
+    say(f"  improvement in {body.metric}  {bounds}  {counts}")
     say(f"  rule  {body.interval}, two one-sided bounds at alpha {body.alpha:g}")
     for reason in body.void_reasons:
         say(f"  void because  {reason}")

@@ -78,4 +78,4 @@ def publish() -> None:
 
     lab = Lab.open()
     summary = lab.publish()
-    say(f"{summary.size} entries in {lab.layout.registry}")
+    say(f"{summary.head.size} entries in {lab.layout.registry}, {summary.new_entries} of them new")

@@ -65,7 +65,8 @@ def sweep(number: Number, exploratory: Exploratory = False) -> None:
     if report.control_value is not None:
         say(f"  control's own point    {report.metric} {report.control_value:.4f}")
     if report.best_value is not None:
-        say(f"  best of the sweep      {report.metric} {report.best_value:.4f} ({report.best_trial})")
+        best = f"{report.best_value:.4f} ({report.best_trial})"
+        say(f"  best of the sweep      {report.metric} {best}")
         say("  The best of many flatters itself; promotion re-runs the top on fresh seeds.")
     say(f"Next: workbench promote {number}{_flag(exploratory)}")
 

@@ -6,7 +6,7 @@ from workbench.registry.log import LogSource
 
 
 def spent_device_hours(source: LogSource, subject: str, *, mode: str) -> float:
-    """Return the device-hours of every trial, re-run and attempt of an experiment, failed or not."""
+    """Return the device-hours of every trial, re-run and attempt, failed or not."""
     seconds = 0.0
     for entry in source.entries(subject=subject):
         body = entry.body

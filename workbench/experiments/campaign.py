@@ -109,7 +109,7 @@ class Campaign:
         return decide_verdict(bench, incomplete=incomplete)
 
     def _begin(self) -> list[Deviation]:
-        """Refuse what the budget no longer allows, and record what differs from the registration."""
+        """Refuse what the budget forbids; record what differs from the registration."""
         if self.plan.mode == "exploratory":
             return []
         cap = self.plan.proposal.budget_cap_device_hours

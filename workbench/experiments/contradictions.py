@@ -23,15 +23,13 @@ from workbench.experiments.draft import (
     ProposalDraft,
     RecipeDraft,
 )
+from workbench.experiments.scaling import follows, power
 from workbench.proxies.recipe import dotted, value_at
 from workbench.proxies.recipe_faults import override_faults
 from workbench.registry.located import Path
 from workbench.registry.proposal import ScalingRule
 from workbench.registry.schema_faults import nearest
 from workbench.training.config import RunConfig
-
-RULE_TOLERANCE = 0.01
-"""Relative difference to which a power rule and full.yaml may be rounded."""
 
 
 def within_proposal(draft: ProposalDraft) -> Iterator[Fault]:
@@ -315,21 +313,21 @@ def _power_rule(
         numbers = [key for key, value in known.items() if _is_number(value)]
         yield draft.document.fault((*path, "of"), message, nearest(rule.of or "", numbers))
         return
-    start, follows = value_at(plain, rule.key), float(known[rule.of])
-    leads, written = full.overrides.get(rule.of, follows), full.overrides[rule.key]
-    if not all(map(_is_number, (start, leads, written))) or follows == 0 or leads / follows <= 0:
-        message = f"rule power cannot give {rule.key} from {start!r} and {rule.of} {leads!r}"
+    start, small = value_at(plain, rule.key), float(known[rule.of])
+    large, written = full.overrides.get(rule.of, small), full.overrides[rule.key]
+    numeric = all(map(_is_number, (start, large, written))) and small != 0
+    right = power(start, large / small, rule.exponent or 0.0) if numeric else math.nan
+    if not math.isfinite(right):
+        message = f"rule power cannot give {rule.key} from {start!r} and {rule.of} {large!r}"
         yield draft.document.fault((*path, "rule"), message, "use rule: registered")
         return
-    ratio = leads / follows
-    right = start * ratio ** (rule.exponent or 0.0)
-    close = math.isclose(written, right, rel_tol=RULE_TOLERANCE)
-    if not close and not (isinstance(start, int) and written == round(right)):
-        wanted = round(right) if isinstance(start, int) else float(f"{right:.4g}")
+    whole = isinstance(start, int)
+    if not follows(written, right, whole=whole):
+        wanted = round(right) if whole else float(f"{right:.4g}")
         yield full.document.fault(
             ("overrides", rule.key),
             f"override {rule.key} {written!r} is not what the scaling rule at "
-            f"{draft.document.at(path)} gives: {start:g} × ({leads:g}/{follows:g})^"
+            f"{draft.document.at(path)} gives: {start:g} × ({large:g}/{small:g})^"
             f"{rule.exponent:g} = {right:.6g}",
             f"write {wanted!r}, or change the rule",
         )

@@ -2,7 +2,6 @@
 
 import fcntl
 import math
-import os
 import shutil
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -298,7 +297,9 @@ def _overrides(recipe: Recipe) -> list[Override]:
             why="a wider model takes smaller steps; the ladder's scales follow the same rule",
         ),
     ]
-    return [override for override in grown if override.key not in recipe.space]
+    # A key that the sweep decides is not the full scale's to set, nor is one that would follow it.
+    searched = recipe.space
+    return [o for o in grown if o.key not in searched and o.of not in searched]
 
 
 def _kind(manipulated: Sequence[str]) -> str:
@@ -330,8 +331,13 @@ def _next_number(experiments: Path) -> int:
 
 
 def _write_whole(folder: Path, files: Mapping[str, str]) -> None:
-    """Write a folder under a hidden name and give it its own in one step."""
-    draft = folder.parent / f".{folder.name}.{os.getpid()}"
+    """Write a folder under a hidden name and give it its own in one step.
+
+    The caller holds the lock, so that a hidden folder can only be what a killed process left.
+    """
+    for left in folder.parent.glob(".[0-9][0-9][0-9][0-9]-*"):
+        shutil.rmtree(left)
+    draft = folder.parent / f".{folder.name}"
     try:
         draft.mkdir()
         for name, text in files.items():

@@ -21,22 +21,22 @@ def identity_faults(documents: Mapping[str, Document], source: LogSource) -> lis
 
     Contents are compared as values: a changed comment or key order is the same content.
     """
-    faults: dict[tuple[str, Path], Fault] = {}
-    parsed = {name: _parsed(document) for name, document in documents.items()}
-    for subject, registered in _registered(source):
-        for file, name_path, part in _NAMES:
-            new = parsed.get(file)
-            old = _parsed(registered.recipe if file == "recipe" else registered.full)
-            if new is None or old is None or not _clash(new, old, name_path, part):
-                continue
-            name = new.get(name_path)
-            fault = new.fault(
-                name_path,
-                f"{name!r} was registered with other content by {subject}",
-                f"give it a new version: {_next_version(name)!r}",
-            )
-            faults.setdefault((file, name_path), fault)
-    return list(faults.values())
+    earlier = list(_registered(source))
+    faults: list[Fault] = []
+    for file, name_path, part in _NAMES:
+        document = documents.get(file)
+        new = _parsed(document) if document else None
+        name = new.get(name_path) if new else None
+        if document is None or new is None or not isinstance(name, str):
+            continue
+        for subject, registered in earlier:
+            old = registered.recipe if file == "recipe" else registered.full
+            if old.sha256 != document.sha256 and _clash(new, old, name_path, part):
+                message = f"{name!r} was registered with other content by {subject}"
+                remedy = f"give it a new version: {_next_version(name)!r}"
+                faults.append(new.fault(name_path, message, remedy))
+                break
+    return faults
 
 
 def registered_changes(
@@ -71,10 +71,13 @@ def _parsed(document: Document) -> Located | None:
         return None
 
 
-def _clash(new: Located, old: Located, name_path: Path, part: Path) -> bool:
+def _clash(new: Located, old: Document, name_path: Path, part: Path) -> bool:
     name = new.get(name_path)
-    same_name = isinstance(name, str) and name == old.get(name_path)
-    return same_name and _content(new.get(part)) != _content(old.get(part))
+    # Parsing is slow beside a search, and a long log holds many registrations.
+    parsed = _parsed(old) if name in old.text else None
+    if parsed is None or parsed.get(name_path) != name:
+        return False
+    return _content(new.get(part)) != _content(parsed.get(part))
 
 
 def _content(value: Json) -> str:
@@ -91,6 +94,6 @@ def _plain(value: Json) -> Json:
     return int(value) if whole else value
 
 
-def _next_version(name: Json) -> str:
-    stem, _, version = str(name).rpartition("@")
+def _next_version(name: str) -> str:
+    stem, _, version = name.rpartition("@")
     return f"{stem}@{int(version) + 1}" if version.isdigit() else f"{name}@2"

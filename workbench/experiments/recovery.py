@@ -1,5 +1,6 @@
 """What a start finds of earlier process lives: attempts that died unheard are closed as lost."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from workbench.registry.entries import (
     RunStarted,
 )
 from workbench.registry.ledger import Ledger
+from workbench.sentinel.detector import Finding
 from workbench.training.attempts import (
     AttemptTrace,
     attempt_trace,
@@ -119,6 +121,30 @@ def record_rejected_checkpoints(
         ledger.append(incident, subject=plan.subject, refs=plan.refs)
         said.append(f"{run}: checkpoint of step {bad.step} {action}: {bad.reason}")
     return said
+
+
+def record_findings(
+    ledger: Ledger, plan: ExperimentPlan, attempt: Attempt, findings: Sequence[Finding]
+) -> None:
+    """Append what the sentinel saw in an attempt."""
+    started = attempt.started
+    for finding in findings:
+        incident = Incident(
+            run=started.run,
+            attempt=started.attempt,
+            severity=finding.severity,
+            category=finding.signature,
+            layer=finding.layer,
+            began_step=finding.began_step,
+            detected_step=finding.detected_step,
+            symptom=finding.symptom,
+            action=f"none was taken; known remedy: {finding.fix}",
+            lost_steps=0,
+            lost_tokens=0,
+            lost_device_seconds=0.0,
+        )
+        refs = (*plan.refs, attempt.start_entry.leaf)
+        ledger.append(incident, subject=plan.subject, refs=refs)
 
 
 def _interruption(started: RunStarted, ended: RunEnded, trace: AttemptTrace) -> Incident:

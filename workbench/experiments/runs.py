@@ -30,6 +30,7 @@ from workbench.training.config import RunConfig
 from workbench.training.results import DivergenceRule, RunResult
 from workbench.training.tracking import Tracker
 
+
 @dataclass(frozen=True, kw_only=True)
 class Runner:
     """Everything that the full-scale runs of one promotion need."""
@@ -139,18 +140,14 @@ class Runner:
             ) from error
         self._finish(attempt, config, folder, result)
 
-    def _finish(
-        self, attempt: Attempt, config: RunConfig, folder: Path, result: RunResult
-    ) -> None:
+    def _finish(self, attempt: Attempt, config: RunConfig, folder: Path, result: RunResult) -> None:
         run = attempt.started.run
         outcome: Literal["completed", "diverged"] = (
             "completed" if result.outcome == "completed" else "diverged"
         )
         record_findings(self.ledger, self.plan, attempt, result.findings)
         self._end(attempt, config, folder, outcome, result.reason)
-        status: Literal["FINISHED", "FAILED"] = (
-            "FINISHED" if outcome == "completed" else "FAILED"
-        )
+        status: Literal["FINISHED", "FAILED"] = "FINISHED" if outcome == "completed" else "FAILED"
         self.tracker.finish(attempt.started.mlflow_run, status, outcome=outcome)
         self.progress(run, config.steps, config.steps, outcome)
 

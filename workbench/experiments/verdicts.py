@@ -198,9 +198,7 @@ def _verdict(
     )
 
 
-def _seed_values(
-    arm: str, evidence: Evidence, metrics: Metrics, metric: str
-) -> list[SeedValue]:
+def _seed_values(arm: str, evidence: Evidence, metrics: Metrics, metric: str) -> list[SeedValue]:
     found = []
     for history in evidence.histories.values():
         final = history.final
@@ -233,9 +231,7 @@ def _means(evidence: Evidence, metrics: Metrics) -> dict[str, dict[str, float]]:
     return means
 
 
-def _guardrails(
-    proposal: Proposal, evidence: Evidence, metrics: Metrics
-) -> list[GuardrailResult]:
+def _guardrails(proposal: Proposal, evidence: Evidence, metrics: Metrics) -> list[GuardrailResult]:
     means = _means(evidence, metrics)
     results = []
     for guardrail in proposal.measures.guardrails:

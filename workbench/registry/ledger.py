@@ -1,7 +1,8 @@
 """The append-only ledger of a lab: the one place that writes entries and signs tree heads.
 
 An append commits first and signs afterwards, so that no signed head ever covers an entry that a
-crash could take back. A head that a crash left unsigned is signed by the next writer.
+crash could take back. Each commit carries the writer's signed announcement of its entry, so that
+the next writer can sign a head that a crash left unsigned, and nothing else ever gets signed.
 """
 
 import os
@@ -15,12 +16,14 @@ from workbench.registry.entries import BODIES, Body, Genesis
 from workbench.registry.heads import SignedHead, parse_head, sign_head
 from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import (
+    MAX_ENVELOPE_BYTES,
     RECORD_FORMAT,
     SALT_SIZE,
     Entry,
     Envelope,
     LogSource,
     StoredEntry,
+    announcement_text,
     body_hash,
     name_of,
     read_entry,
@@ -215,7 +218,8 @@ class Ledger:
         stored = self._prepared(body, body_bytes, subject, refs, tree.size)
         entry = read_entry(stored, self.origin)
         grown = tree.appended(stored.leaf)
-        self._store.append(stored, grown)
+        announced = announcement_text(self.origin, stored.sequence, entry.leaf)
+        self._store.append(stored, grown, self._keys.author.signature(announced))
         self._sign(grown)
         return entry
 
@@ -239,6 +243,11 @@ class Ledger:
             data = envelope.to_bytes()
         except ValueError as error:
             raise InvalidFileError(f"the entry cannot be recorded: {error}") from error
+        if len(data) > MAX_ENVELOPE_BYTES:
+            raise InvalidFileError(
+                f"the envelope has {len(data)} bytes, more than {MAX_ENVELOPE_BYTES}: "
+                f"{len(refs)} references are too many"
+            )
         leaf = leaf_hash(data)
         text = signed_text(self.origin, leaf.hex())
         return StoredEntry(
@@ -307,12 +316,24 @@ class Ledger:
         """Check the entry that a crash left without a signed head before it gets one."""
         (stored,) = self._store.records(since=sequence, below=sequence + 1)
         entry = read_entry(stored, self.origin)
+        self._check_announced(stored)
         leaves = [*self._store.leaves(sequence), stored.leaf]
         if tree_root(leaves) != self._store.tree().root():
             raise IntegrityError(f"{name_of(stored)} is not in the store's tree")
         if BODIES[entry.kind].signed:
             text = signed_text(self.origin, entry.leaf)
             verify_signature(text, stored.signature, self._keys.author.verifier)
+
+    def _check_announced(self, stored: StoredEntry) -> None:
+        text = announcement_text(self.origin, stored.sequence, stored.leaf.hex())
+        try:
+            verify_signature(text, self._store.announcement(), self._keys.author.verifier)
+        except IntegrityError as error:
+            raise IntegrityError(
+                f"{name_of(stored)} was put into the store by something else than this log's "
+                "writers: it will not be signed",
+                remedy="restore the store from before it, and find out who can write to it",
+            ) from error
 
 
 def _no_clock() -> datetime:

@@ -159,6 +159,15 @@ def signed_text(origin: str, leaf: str) -> str:
     return f"workbench entry v1\n{origin}\n{leaf}\n"
 
 
+def announcement_text(origin: str, sequence: int, leaf: str) -> str:
+    """Return what a writer signs of an entry that it is about to commit.
+
+    If a crash leaves the entry without a signed head, this is how the next writer knows that a
+    holder of the keys wrote it, and not somebody with access to the store alone.
+    """
+    return f"workbench append v1\n{origin}\n{sequence}\n{leaf}\n"
+
+
 def read_envelope(data: bytes) -> Envelope:
     """Return the envelope of these bytes.
 

@@ -48,6 +48,11 @@ class PublishSummary:
     files: tuple[str, ...]
     """Written, relative to the folder, in the order of writing."""
 
+    @property
+    def size(self) -> int:
+        """Entries that are now published."""
+        return self.head.size
+
 
 def publish(source: RawLog, folder: Path) -> PublishSummary:
     """Bring the published files up to the log's newest signed head.
@@ -181,17 +186,18 @@ class PublishedLog:
             raise IntegrityError(f"{name} of the published log cannot be read: {error}") from error
 
     def _bodies(self, tile: Tile) -> list[tuple[bytes, bytes, str]]:
-        lines = self._read(tile.body_path).split(b"\n")[: tile.width]
+        *lines, torn = self._read(tile.body_path).split(b"\n")
+        if torn or len(lines) < tile.width:
+            whole = f"{len(lines)} whole bodies of {tile.width}"
+            raise IntegrityError(f"{tile.body_path} is cut short: {whole}")
         found: list[tuple[bytes, bytes, str]] = []
-        for at, line in enumerate(lines):
+        for at, line in enumerate(lines[: tile.width]):
             match = _BODY_LINE.fullmatch(line)
             if not match or int(match[3]) != tile.start + at:
                 raise IntegrityError(
                     f"{tile.body_path} line {at + 1} is not the body of entry {tile.start + at}"
                 )
             found.append((match[1], bytes.fromhex(match[2].decode()), match[4].decode()))
-        if len(found) < tile.width:
-            raise IntegrityError(f"{tile.body_path} has {len(found)} bodies, not {tile.width}")
         return found
 
 

@@ -40,7 +40,7 @@ _SENTENCES: Mapping[str, str] = {
     "too_short": "needs at least {min_length}, has {actual_length}",
     "too_long": "allows at most {max_length}, has {actual_length}",
     "literal_error": "must be one of {expected}",
-    "union_tag_not_found": "needs a kind: one of {expected_tags}",
+    "union_tag_not_found": "needs the key {discriminator}",
     "union_tag_invalid": "must have as kind one of {expected_tags}",
 }
 _WITHOUT_VALUE = frozenset({"too_short", "too_long", "union_tag_not_found"})

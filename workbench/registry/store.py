@@ -48,6 +48,7 @@ _TREE = sa.Table(
     sa.Column("one", sa.Integer, sa.CheckConstraint("one = 1"), primary_key=True),
     sa.Column("size", sa.Integer, nullable=False),
     sa.Column("frontier", sa.LargeBinary, nullable=False),
+    sa.Column("announcement", sa.Text, nullable=False),
 )
 _HEADS = sa.Table(
     "heads",
@@ -161,8 +162,13 @@ class Store:
             raise IntegrityError(f"{self._path} holds {count} entries, its tree has {size}")
         return Frontier.from_bytes(size, data)
 
-    def append(self, entry: StoredEntry, tree: Frontier) -> None:
-        """Make the entry and the tree that includes it durable, both or neither.
+    def announcement(self) -> str:
+        """Return the writer's signature of the newest entry's announcement."""
+        with self._reading() as connection:
+            return str(connection.scalar(sa.select(_TREE.c.announcement)))
+
+    def append(self, entry: StoredEntry, tree: Frontier, announcement: str) -> None:
+        """Make the entry and the tree that includes it durable, all or nothing.
 
         Raises:
             IntegrityError: a trigger refused it.
@@ -171,7 +177,14 @@ class Store:
         row = {name: getattr(entry, name) for name in _ENTRIES.c.keys()}  # noqa: SIM118
         with self._writing() as connection:
             connection.execute(_ENTRIES.insert(), row)
-            connection.execute(_TREE.update(), {"size": tree.size, "frontier": tree.to_bytes()})
+            connection.execute(
+                _TREE.update(),
+                {
+                    "size": tree.size,
+                    "frontier": tree.to_bytes(),
+                    "announcement": announcement,
+                },
+            )
 
     def add_head(self, size: int, note: str) -> None:
         """Keep a signed head.
@@ -244,7 +257,9 @@ class Store:
                     f"CREATE TRIGGER {table}_{event.lower()} BEFORE {event} ON {table}"
                     f" WHEN {condition} BEGIN SELECT RAISE(ABORT, '{message}'); END"
                 )
-            connection.execute(_TREE.insert(), {"one": 1, "size": 0, "frontier": b""})
+            connection.execute(
+                _TREE.insert(), {"one": 1, "size": 0, "frontier": b"", "announcement": ""}
+            )
             connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @contextmanager

@@ -128,7 +128,7 @@ def bill(facts: ExperimentFacts) -> Bill:
         *_sweep_costs(facts.exploratory, "exploratory sweep"),
         *_sweep_costs(facts.sweep, "sweep"),
         *_grouped("ladder", _ladder_items(facts)),
-        *_grouped("full scale", _run_items(run_lineages(facts))),
+        *_grouped("full scale", _run_items(run_lineages(facts, "confirmatory"))),
         *_grouped("full scale", _run_items(run_lineages(facts, "exploratory"))),
     ]
     return Bill(costs=tuple(costs))

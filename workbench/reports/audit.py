@@ -8,10 +8,11 @@ from typing import TypeAlias
 from workbench.analysis.claims import Judgement, judge
 from workbench.analysis.forecasts import score
 from workbench.canonical import freeze
+from workbench.errors import InvalidFileError
 from workbench.registry.entries import Exposure, Forecast, ForecastScore, Registration, Verdict
-from workbench.registry.ledger import LogSource
+from workbench.registry.log import LogSource
 from workbench.registry.proposal import Proposal
-from workbench.reports.documents import front_matter
+from workbench.reports.documents import written_proposal
 from workbench.reports.facts import (
     Cited,
     ExperimentFacts,
@@ -83,6 +84,7 @@ def _numbered() -> Iterator[tuple[int, tuple[str, Check]]]:
         "runs ran the promoted configuration": check_runs,
         "sealed test was opened once, on the record": check_exposure,
         "outcome follows from the values": check_outcome,
+        "guardrails are the registered ones": check_guardrails,
         "forecast scores follow from the forecasts": check_scores,
     }
     return iter(enumerate(checks.items(), start=1))
@@ -116,12 +118,12 @@ def check_frozen(claim: Claim) -> Iterator[str]:
     """1. The front matter that people read says what the typed copy says."""
     registration = claim.registration.value
     try:
-        written = Proposal.model_validate(front_matter(registration.proposal), strict=False)
-    except ValueError as error:
-        yield f"the proposal's text cannot be read: {error}"
+        written = written_proposal(registration.proposal)
+    except (ValueError, InvalidFileError) as error:
+        yield f"the proposal’s text cannot be read: {error}"
         return
     if freeze(written.model_dump(mode="json")) != freeze(claim.proposal.model_dump(mode="json")):
-        yield "the proposal's text and its frozen values differ"
+        yield "the proposal’s text and its frozen values differ"
 
 
 def check_mode(claim: Claim) -> Iterator[str]:
@@ -221,8 +223,11 @@ def check_outcome(claim: Claim) -> Iterator[str]:
     if verdict.outcome == "void" and verdict.void_reasons:
         return
     found = recomputed(verdict, claim.proposal)
-    if found.outcome != verdict.outcome:
-        yield f"recorded {verdict.outcome}, recomputed {found.outcome}"
+    outcome = found.outcome
+    if outcome == "supported" and not all(rail.held for rail in verdict.guardrails):
+        outcome = "refuted"
+    if outcome != verdict.outcome:
+        yield f"recorded {verdict.outcome}, recomputed {outcome}"
     for name in ("estimate", "lower", "upper", "degrees_of_freedom"):
         yield from _differs(name, getattr(verdict, name), getattr(found, name))
 
@@ -241,14 +246,30 @@ def recomputed(verdict: Verdict, proposal: Proposal) -> Judgement:
         arms[CONTROL],
         arms[TREATMENT],
         direction=proposal.measures.primary.direction,
-        claim_kind=rule.claim_kind,  # type: ignore[arg-type]  # the pattern admits only the four
+        claim_kind=rule.claim_kind,
         margin=rule.margin,
         alpha=rule.alpha,
     )
 
 
+def check_guardrails(claim: Claim) -> Iterator[str]:
+    """8. Every registered bound was looked at, and held or not as its mean says."""
+    verdict = claim.verdict.value
+    registered = [(rail.metric, rail.at_most) for rail in claim.proposal.measures.guardrails]
+    if [(rail.metric, rail.at_most) for rail in verdict.guardrails] != registered:
+        yield "the guardrails are not the registered ones"
+    for rail in verdict.guardrails:
+        if rail.held != (rail.treatment_mean <= rail.at_most):
+            yield f"guardrail {rail.metric}: {rail.treatment_mean!r} against {rail.at_most!r}"
+        means = verdict.per_metric.get(rail.metric, {})
+        if means:
+            yield from _differs(
+                f"guardrail {rail.metric}", rail.treatment_mean, means.get(TREATMENT)
+            )
+
+
 def check_scores(claim: Claim) -> Iterator[str]:
-    """8. Each recorded score follows from its forecast and from what was observed."""
+    """9. Each recorded score follows from its forecast and from what was observed."""
     verdict = claim.verdict.value
     forecasts = {forecast.value.target: forecast.value for forecast in claim.facts.forecasts}
     scored = {item.target: item for item in verdict.scores}

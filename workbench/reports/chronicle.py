@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from workbench.reports.blocks import Section
 from workbench.reports.facts import ExperimentFacts
-from workbench.reports.index import chronicle_name
 from workbench.reports.quantities import stamp
 from workbench.reports.sections.events import (
     decisions_section,
@@ -33,8 +32,6 @@ class Chronicle:
     """Everything that a chronicle says, in the order in which it says it."""
 
     experiment: str
-    folder: str
-    """Where its figures are, relative to the Markdown."""
     title: str
     lab: str
     state: str
@@ -49,7 +46,6 @@ def chronicle(facts: ExperimentFacts) -> Chronicle:
     as_of = facts.as_of
     return Chronicle(
         experiment=facts.experiment,
-        folder=chronicle_name(facts.experiment),
         title=facts.title,
         lab=facts.lab,
         state=state_of(facts),

@@ -178,8 +178,8 @@ def _filters(recipe: Recipe, sources: Sequence[Source]) -> list[Line]:
     corpus = recipe.corpus
     splits, tokenizer = corpus.splits, corpus.tokenizer
     held = (
-        f"{percent(splits.validation)} validation and {percent(splits.test)} sealed test, by a hash "
-        f"of the normalised text with salt “{splits.salt}”."
+        f"{percent(splits.validation)} validation and {percent(splits.test)} sealed test, by a "
+        f"hash of the normalised text with salt “{splits.salt}”."
     )
     return [
         line("Deduplication", clause("Exact after normalisation, first kept.", sources)),
@@ -207,7 +207,9 @@ def _mixtures(facts: ExperimentFacts) -> Cited[list[tuple[str, str, str]]]:
         return Cited(value=found, sources=sources)
     for arm, config in facts.promotion.value.configs.items():
         found.append((arm, "all phases", plain(config.get("mixture", "natural"))))
-        for phase in config.get("phases", []):
-            if phase.get("mixture"):
-                found.append((arm, f"phase {phase['name']}", plain(phase["mixture"])))
+        found += [
+            (arm, f"phase {phase['name']}", plain(phase["mixture"]))
+            for phase in config.get("phases", [])
+            if phase.get("mixture")
+        ]
     return Cited(value=found, sources=facts.promotion.sources)

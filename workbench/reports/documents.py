@@ -4,17 +4,13 @@ import re
 
 import nh3
 from markdown_it import MarkdownIt
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
-from workbench.canonical import Json
-from workbench.errors import InvalidFileError
 from workbench.proxies.recipe import Recipe
+from workbench.proxies.recipe_file import parsed_recipe
 from workbench.registry.entries import Document
+from workbench.registry.frontmatter import front_matter
+from workbench.registry.proposal import Proposal
 
-_FRONT_MATTER = re.compile(
-    r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE
-)
 _TAGS = {
     *("p", "br", "hr", "em", "strong", "code", "pre", "blockquote", "ul", "ol", "li", "a"),
     *("h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td", "del", "sup", "sub"),
@@ -24,23 +20,22 @@ _HEADING_SHIFT = 3
 
 
 def prose(document: Document) -> str:
-    """Return the Markdown after the front matter, stripped."""
-    return _FRONT_MATTER.sub("", document.text, count=1).strip()
-
-
-def front_matter(document: Document) -> Json:
-    """Return the YAML 1.2 front matter of a proposal's text.
+    """Return the Markdown after a proposal's front matter, stripped.
 
     Raises:
-        ValueError: there is none, or it is not YAML.
+        InvalidFileError: there is no front matter.
     """
-    found = _FRONT_MATTER.match(document.text)
-    if found is None:
-        raise ValueError(f"{document.path} has no front matter")
-    try:
-        return YAML(typ="safe", pure=True).load(found[1])
-    except YAMLError as error:
-        raise ValueError(f"{document.path} has front matter that is not YAML: {error}") from error
+    return front_matter(document.text, document.path)[1].strip()
+
+
+def written_proposal(document: Document) -> Proposal:
+    """Return the typed front matter of a proposal's text.
+
+    Raises:
+        InvalidFileError: there is no front matter.
+        ValueError: it does not fit the model.
+    """
+    return Proposal.model_validate(front_matter(document.text, document.path)[0].value)
 
 
 def prose_html(markdown: str) -> str:
@@ -90,10 +85,4 @@ def registered_recipe(document: Document) -> Recipe:
     Raises:
         InvalidFileError: the frozen text is not a recipe that this version reads.
     """
-    try:
-        return Recipe.model_validate(YAML(typ="safe", pure=True).load(document.text))
-    except (YAMLError, ValueError) as error:
-        raise InvalidFileError(
-            f"the frozen recipe {document.path} cannot be read: {error}",
-            remedy="workbench verify",
-        ) from error
+    return parsed_recipe(document.text, document.path)

@@ -1,7 +1,9 @@
 """Ledger entries of one experiment as plain values, each with the entry it came from."""
 
+import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, TypeVar
 
 from workbench.errors import InvalidFileError, NotFoundError
@@ -25,11 +27,12 @@ from workbench.registry.entries import (
     Trial,
     Verdict,
 )
-from workbench.registry.ledger import Entry, LogSource
+from workbench.registry.log import Entry, LogSource
+from workbench.registry.merkle import tree_root
 from workbench.registry.proposal import Proposal
 
-Value = TypeVar("Value", covariant=True)
-Kind = TypeVar("Kind", bound=Body)
+ValueT_co = TypeVar("ValueT_co", covariant=True)
+KindT = TypeVar("KindT", bound=Body)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +50,10 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cited(Generic[Value]):
+class Cited(Generic[ValueT_co]):
     """A value with the entries that it was read or computed from."""
 
-    value: Value
+    value: ValueT_co
     sources: tuple[Source, ...]
     """In the order of the ledger; never empty."""
 
@@ -95,9 +98,8 @@ class ExperimentFacts:
     origin: str
     entries: tuple[Entry, ...]
     """In the order of the ledger; never empty."""
-    head_note: str | None
-    """The signed tree head, verbatim."""
-    log_size: int
+    tree_head: str
+    """Origin, size and root of the log up to the last of these entries, as C2SP writes them."""
     registration: Cited[Registration] | None
     proposal: Proposal | None
     """The registered front matter."""
@@ -107,6 +109,7 @@ class ExperimentFacts:
     exploratory: SweepFacts | None
     """What was tried outside the registration, watermarked."""
     proxy_runs: tuple[Cited[ProxyRun], ...]
+    """These and what follows from them are confirmatory, or exploratory without registration."""
     promotion: Cited[Promotion] | None
     forecasts: tuple[Cited[Forecast], ...]
     starts: tuple[Cited[RunStarted], ...]
@@ -146,7 +149,7 @@ def source_of(entry: Entry) -> Source:
     )
 
 
-def of_kind(entries: Iterable[Entry], kind: type[Kind]) -> tuple[Cited[Kind], ...]:
+def of_kind(entries: Iterable[Entry], kind: type[KindT]) -> tuple[Cited[KindT], ...]:
     """Return the bodies of one kind, each with its entry."""
     return tuple(
         Cited(value=entry.body, sources=(source_of(entry),))
@@ -168,24 +171,24 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
             f"the ledger has no entry about {experiment!r}",
             remedy=f"workbench register {experiment}",
         )
-    head = source.head()
     registration = _last(of_kind(entries, Registration))
+    mode = "confirmatory" if registration else "exploratory"
+    told = [entry for entry in entries if getattr(entry.body, "mode", mode) == mode]
     genesis = _last(of_kind(source.entries(kind=Genesis.kind), Genesis))
     return ExperimentFacts(
         experiment=experiment,
         lab=genesis.value.lab if genesis else source.origin,
         origin=source.origin,
         entries=entries,
-        head_note=head.note if head else None,
-        log_size=head.size if head else entries[-1].sequence + 1,
+        tree_head=tree_head(source, entries[-1].sequence + 1),
         registration=registration,
         proposal=registered_proposal(registration.value) if registration else None,
         anchors=of_kind(entries, Anchor),
         sweep=_sweep(entries, "confirmatory"),
         exploratory=_sweep(entries, "exploratory"),
-        proxy_runs=of_kind(entries, ProxyRun),
-        promotion=_last(of_kind(entries, Promotion)),
-        forecasts=of_kind(entries, Forecast),
+        proxy_runs=of_kind(told, ProxyRun),
+        promotion=_last(of_kind(told, Promotion)),
+        forecasts=of_kind(told, Forecast),
         starts=of_kind(entries, RunStarted),
         ends=of_kind(entries, RunEnded),
         decisions=of_kind(entries, Decision),
@@ -193,8 +196,16 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
         deviations=of_kind(entries, Deviation),
         incidents=of_kind(entries, Incident),
         exposures=of_kind(entries, Exposure),
-        verdict=_last(of_kind(entries, Verdict)),
+        # A verdict that nothing was registered for is shown, and fails the audit.
+        verdict=_last(of_kind(told if registration else entries, Verdict)),
     )
+
+
+def tree_head(source: LogSource, size: int) -> str:
+    """Return the text of the tree head (C2SP tlog-checkpoint) over the first entries of a log."""
+    leaves = [bytes.fromhex(entry.leaf) for entry in islice(source.entries(), size)]
+    root = base64.b64encode(tree_root(leaves)).decode()
+    return f"{source.origin}\n{size}\n{root}\n"
 
 
 def registered_proposal(registration: Registration) -> Proposal:
@@ -229,5 +240,5 @@ def _sweep(entries: Sequence[Entry], mode: str) -> SweepFacts | None:
     return SweepFacts(mode=mode, starts=starts, trials=trials, ends=ends)
 
 
-def _last(found: tuple[Cited[Kind], ...]) -> Cited[Kind] | None:
+def _last(found: tuple[Cited[KindT], ...]) -> Cited[KindT] | None:
     return found[-1] if found else None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from workbench.analysis.forecasts import CALIBRATION_MINIMUM, coverage
 from workbench.errors import NotFoundError
+from workbench.layout import safe_name
 from workbench.reports.accounting import bill
 from workbench.reports.blocks import Row, Table, table
 from workbench.reports.facts import ExperimentFacts, Source
@@ -62,19 +63,23 @@ def index_of(found: Sequence[ExperimentFacts]) -> Index:
             "the ledger has no experiment to chronicle", remedy='workbench propose "a title"'
         )
     last = max((facts.as_of for facts in found), key=lambda source: source.sequence)
-    scored = sum(len(f.verdict.value.scores) for f in found if f.verdict)
+    scored = count(sum(len(f.verdict.value.scores) for f in found if f.verdict), "forecast")
     return Index(
         lab=found[0].lab,
         as_of=f"As of entry {last.sequence}, {stamp(last.time)}",
         rows=tuple(_row(facts) for facts in sorted(found, key=_order)),
         calibration=_calibration(found),
-        scored=f"{count(scored, 'forecast')} scored; no grade is given below {CALIBRATION_MINIMUM}.",
+        scored=f"{scored} scored; no grade is given below {CALIBRATION_MINIMUM}.",
     )
 
 
-def chronicle_name(experiment: str) -> str:
-    """Return the file name of a subject's chronicle, without its ending."""
-    return experiment.replace(":", "-").replace("@", "-v")
+def folder_name(experiment: str) -> str:
+    """Return the name of a subject's folder in ``reports/``.
+
+    Raises:
+        InvalidFileError: the subject cannot be a file name.
+    """
+    return safe_name(experiment.replace(":", "-").replace("@", "-v"))
 
 
 def _order(facts: ExperimentFacts) -> tuple[bool, str]:
@@ -93,7 +98,7 @@ def _row(facts: ExperimentFacts) -> IndexRow:
     total = bill(facts)
     return IndexRow(
         experiment=facts.experiment,
-        file=f"{chronicle_name(facts.experiment)}.html",
+        file=f"{folder_name(facts.experiment)}/chronicle.html",
         title=facts.title,
         state=state_of(facts),
         effect=effect,

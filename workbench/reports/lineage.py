@@ -106,9 +106,16 @@ class RunLineage:
         return tuple(source for attempt in self.attempts for source in attempt.sources)
 
 
-def run_lineages(facts: ExperimentFacts, mode: str = "confirmatory") -> tuple[RunLineage, ...]:
-    """Return the runs of a mode, ordered by arm as registered and by seed index."""
-    ends = {(c.value.run, c.value.attempt): c for c in facts.ends}
+def run_lineages(facts: ExperimentFacts, mode: str = "") -> tuple[RunLineage, ...]:
+    """Return the runs, ordered by arm as registered and by seed index.
+
+    Args:
+        facts: The experiment.
+        mode: Which runs; by default the confirmatory ones, or the exploratory ones where nothing
+            is registered.
+    """
+    mode = mode or ("confirmatory" if facts.confirmatory else "exploratory")
+    ends = {(c.value.run, c.value.attempt): c for c in facts.ends if c.value.mode == mode}
     starts: dict[str, list[Cited[RunStarted]]] = defaultdict(list)
     for start in facts.starts:
         if start.value.mode == mode:

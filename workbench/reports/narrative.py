@@ -12,6 +12,8 @@ class Clause:
 
     text: str
     sources: tuple[Source, ...] = ()
+    code: str = ""
+    """A hash or path set in a fixed pitch after the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +26,7 @@ class Line:
     @property
     def text(self) -> str:
         """The sentence without its citations."""
-        return " ".join(clause.text for clause in self.clauses)
+        return " ".join(f"{clause.text} {clause.code}".strip() for clause in self.clauses)
 
 
 def line(label: str, *clauses: Clause) -> Line:
@@ -32,9 +34,9 @@ def line(label: str, *clauses: Clause) -> Line:
     return Line(label=label, clauses=clauses)
 
 
-def clause(text: str, sources: Sequence[Source] = ()) -> Clause:
+def clause(text: str, sources: Sequence[Source] = (), *, code: str = "") -> Clause:
     """Return a clause."""
-    return Clause(text=text, sources=tuple(sources))
+    return Clause(text=text, sources=tuple(sources), code=code)
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:

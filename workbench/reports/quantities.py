@@ -10,7 +10,7 @@ from workbench.canonical import Json, decimal
 MISSING = "—"
 MINUS = "\u2212"
 THIN = "\u202f"
-"""Narrow no-break space between a value and its unit."""
+"""Narrow no-break space, before symbols and between groups of digits."""
 SYMBOLS = ("B", "FLOPs", "s")
 """Units that a prefix is written onto; words stand apart from it."""
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -64,6 +64,13 @@ def significant(value: float | None, digits: int = 4) -> str:
     rounded = f"{value:.{digits}g}"
     text = f"{float(rounded):.10f}".rstrip("0").rstrip(".") if "e" in rounded else rounded
     return text.replace("-", MINUS)
+
+
+def even(value: float | None, digits: int = 3) -> str:
+    """Return the value with trailing zeros kept, so that a column reads at one precision."""
+    if value is None or not math.isfinite(value) or (value and not 1e-4 <= abs(value) < 1e4):
+        return significant(value, digits)
+    return f"{value:#.{digits}g}".rstrip(".").replace("-", MINUS)
 
 
 def power_of_ten(value: float, digits: int = 3) -> str:
@@ -121,7 +128,7 @@ def device_time(seconds: float | None) -> str:
         return MISSING
     if seconds < 36:
         return f"{duration(seconds)} of device time"
-    return f"{significant(seconds / 3600, 3)}{THIN}device-hours"
+    return f"{significant(seconds / 3600, 3)}\u00a0device-hours"
 
 
 def percent(share: float | None, decimals: int = 1) -> str:
@@ -137,7 +144,7 @@ def unit_of(metric: str) -> str:
 def with_unit(text: str, metric: str) -> str:
     """Return the formatted value followed by the metric's unit."""
     unit = unit_of(metric)
-    return f"{text}{THIN}{unit}" if unit else text
+    return f"{text}\u00a0{unit}" if unit else text
 
 
 def clock_time(time: str) -> str:
@@ -152,8 +159,9 @@ def calendar_day(time: str) -> str:
 
 
 _MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 
 def stamp(time: str) -> str:

@@ -17,7 +17,7 @@ from workbench.reports.index import Index
 from workbench.reports.quantities import calendar_day, clock_time
 
 _SHEETS = ("palette.css", "figure.css", "page.css")
-_SHOWN_RANGES = 6
+_SHOWN_RANGES = 3
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|&(?=[#A-Za-z])")
 _BLOCK_START = re.compile(r"\A([#+=-]|\d+(?=[.)]))")
 
@@ -65,6 +65,7 @@ def _markdown() -> Environment:
         prose=lambda text: Markup(prose_markdown(text)),  # noqa: S704  # raw HTML is text there
         raw=Markup,
         fenced=_fenced,
+        plain=lambda text: Markup(re.sub(r"[^\w:@./+-]", "", text)),  # noqa: S704  # no markup left
     )
     return environment
 
@@ -131,10 +132,10 @@ def _cite_html(sources: Sequence[Source]) -> Markup:
     if not sources:
         return Markup("")
     dash = "–" if len(ranges(sources)) <= _SHOWN_RANGES else " … "
+    every = ", ".join(_numbers(first, last, "–") for first, last in ranges(sources))
     links = []
     for first, last in _shown(sources):
-        covered = [s for s in sources if first.sequence <= s.sequence <= last.sequence]
-        hint = f"{first.kind} {first.id}" if first is last else f"{len(set(covered))} entries"
+        hint = f"{first.kind} {first.id}" if first is last else f"Entries {every}"
         links.append(
             Markup('<a href="#e{}" title="{}">{}</a>').format(
                 first.sequence, hint, _numbers(first, last, dash)

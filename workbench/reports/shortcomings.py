@@ -1,6 +1,6 @@
 """What did not work, and what the record cannot show."""
 
-from workbench.registry.entries import Candidate, Verdict
+from workbench.registry.entries import Candidate
 from workbench.reports.accounting import bill
 from workbench.reports.facts import Cited, ExperimentFacts, merged_sources
 from workbench.reports.lineage import run_lineages
@@ -61,7 +61,7 @@ def _worse_than_control(facts: ExperimentFacts) -> list[Line]:
     worse = [t for t in others if t.value.value and sign * (t.value.value - control.value) > 0]
     metric = facts.proposal.measures.primary.metric
     text = (
-        f"{len(worse)} of {count(len(others), 'completed trial')} did worse than the control's "
+        f"{len(worse)} of {count(len(others), 'completed trial')} did worse than the control’s "
         f"{with_unit(number(control.value), metric)} in the sweep."
     )
     return [line("Trials below the control", clause(text, merged_sources([control, *worse])))]
@@ -123,9 +123,11 @@ def _diverged(facts: ExperimentFacts) -> list[Line]:
             name = f"{proxy.value.candidate} at {proxy.value.scale}, seed {proxy.value.seed_index}"
             why = proxy.value.reason or "no reason recorded"
             clauses.append(clause(sentence(f"{name} {proxy.value.state}: {why}"), proxy.sources))
-    for run in run_lineages(facts):
-        if run.state in ("failed", "diverged", "lost", "killed"):
-            clauses.append(clause(sentence(f"{run.run} {run.state}"), run.sources))
+    clauses += [
+        clause(sentence(f"{run.run} {run.state}"), run.sources)
+        for run in run_lineages(facts)
+        if run.state in ("failed", "diverged", "lost", "killed")
+    ]
     return [line("Failed and diverged", *clauses)] if clauses else []
 
 
@@ -150,23 +152,12 @@ def _forecast_misses(facts: ExperimentFacts) -> list[Line]:
     return lines
 
 
-def secondary_means(verdict: Verdict) -> dict[str, dict[str, float]]:
-    """Return the means of the secondary metrics, by metric and then by arm."""
-    if set(verdict.per_metric) <= set(verdict.values):
-        turned: dict[str, dict[str, float]] = {}
-        for arm, means in verdict.per_metric.items():
-            for metric, value in means.items():
-                turned.setdefault(metric, {})[arm] = value
-        return turned
-    return {metric: dict(means) for metric, means in verdict.per_metric.items()}
-
-
 def _worse_secondaries(facts: ExperimentFacts) -> list[Line]:
     if facts.verdict is None:
         return []
     sign = 1 if facts.verdict.value.direction == "minimize" else -1
     worse = []
-    for metric, means in secondary_means(facts.verdict.value).items():
+    for metric, means in facts.verdict.value.per_metric.items():
         if metric == facts.verdict.value.metric or not {"control", "treatment"} <= set(means):
             continue
         change = sign * (means["control"] - means["treatment"])
@@ -218,7 +209,7 @@ def _computed_limits(facts: ExperimentFacts) -> list[Line]:
         text = f"{count(len(facts.deviations), 'deviation')} from the registration, listed above."
         found.append(line("Deviations", clause(text, merged_sources(facts.deviations))))
     if bill(facts).by_fate("wasted") and any(r.attempts[1:] for r in run_lineages(facts)):
-        text = "The cost of discarded steps is the attempt's cost in proportion to its steps."
+        text = "The cost of discarded steps is the attempt’s cost in proportion to its steps."
         found.append(line("Cost of restarts", clause(text)))
     if facts.anchors and all(a.value.method == "embedded" for a in facts.anchors):
         text = (

@@ -2,24 +2,25 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.layout import safe_name
 from workbench.registry.entries import Genesis
 from workbench.registry.heads import SignedHead
-from workbench.registry.ledger import Entry, LogSource
+from workbench.registry.log import Entry, LogSource
 from workbench.reports.blocks import Picture
-from workbench.reports.chronicle import Chronicle, chronicle
+from workbench.reports.chronicle import chronicle
 from workbench.reports.facts import ExperimentFacts, experiment_facts
-from workbench.reports.index import chronicle_name, index_of
+from workbench.reports.index import folder_name, index_of
 from workbench.reports.render import (
     chronicle_html,
     chronicle_markdown,
     figure_file,
     index_html,
 )
+
+HTML, MARKDOWN, INDEX = "chronicle.html", "chronicle.md", "index.html"
 
 
 class Snapshot:
@@ -58,55 +59,74 @@ class Written:
     html: Path
     markdown: Path
     figures: tuple[Path, ...]
+    """The Markdown's pictures, beside it."""
 
 
 def write_chronicle(source: LogSource, experiment: str, reports: Path) -> Written:
-    """Write one chronicle; each file is replaced whole.
+    """Write one chronicle and the index; each file is replaced whole.
 
     Raises:
         NotFoundError: the ledger has no entry about it.
+        InvalidFileError: a subject of the log cannot be a file name.
     """
-    return _write(experiment_facts(source, experiment), reports)
+    snapshot = Snapshot(source)
+    facts = experiment_facts(snapshot, experiment)
+    files = _files(facts, reports)
+    _write({**files, **_index(snapshot, reports)})
+    return _written(files)
 
 
 def write_chronicles(source: LogSource, reports: Path) -> tuple[Path, tuple[Written, ...]]:
-    """Write the chronicles of every subject and the index; return the index and what was written.
+    """Write the chronicle of every subject and the index; return the index and what was written.
 
     Raises:
         NotFoundError: the ledger has no experiment.
+        InvalidFileError: a subject of the log cannot be a file name.
     """
     snapshot = Snapshot(source)
+    index = _index(snapshot, reports)
+    every = [_files(experiment_facts(snapshot, name), reports) for name in snapshot.subjects]
+    for files in (*every, index):
+        _write(files)
+    return reports / INDEX, tuple(_written(files) for files in every)
+
+
+def _index(snapshot: Snapshot, reports: Path) -> dict[Path, str]:
     found = [experiment_facts(snapshot, subject) for subject in snapshot.subjects]
-    listing = index_html(index_of(found))
-    written = tuple(_write(facts, reports) for facts in found)
-    return _replace(reports / "index.html", listing), written
+    return {reports / INDEX: index_html(index_of(found))}
 
 
-def _write(facts: ExperimentFacts, reports: Path) -> Written:
+def _files(facts: ExperimentFacts, reports: Path) -> dict[Path, str]:
     told = chronicle(facts)
-    name = safe_name(chronicle_name(facts.experiment))
-    pictures = [
-        _replace(reports / name / f"{picture.figure.name}.svg", figure_file(picture.figure))
-        for picture in _pictures(told)
-    ]
+    folder = reports / folder_name(facts.experiment)
+    pictures = [b for part in told.sections for b in part.blocks if isinstance(b, Picture)]
+    return {
+        folder / HTML: chronicle_html(told),
+        folder / MARKDOWN: chronicle_markdown(told),
+        **{folder / f"{p.figure.name}.svg": figure_file(p.figure) for p in pictures},
+    }
+
+
+def _written(files: Mapping[Path, str]) -> Written:
+    html = next(path for path in files if path.name == HTML)
     return Written(
-        html=_replace(reports / f"{name}.html", chronicle_html(told)),
-        markdown=_replace(reports / f"{name}.md", chronicle_markdown(told)),
-        figures=tuple(pictures),
+        html=html,
+        markdown=html.with_name(MARKDOWN),
+        figures=tuple(path for path in files if path.suffix == ".svg"),
     )
 
 
-def _pictures(told: Chronicle) -> Sequence[Picture]:
-    return [b for part in told.sections for b in part.blocks if isinstance(b, Picture)]
+def _write(files: Mapping[Path, str]) -> None:
+    for path, text in files.items():
+        _replace(path, text)
 
 
-def _replace(path: Path, text: str) -> Path:
+def _replace(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.write_bytes(text.encode())
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return path

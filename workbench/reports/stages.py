@@ -47,7 +47,6 @@ class _Tally:
     trials: dict[str, int] = field(default_factory=dict)
     finished_sweep: bool = False
     promotion: Promotion | None = None
-    proxy_runs: int = 0
     ended: dict[str, str] = field(default_factory=dict)
     verdict: str = ""
     seconds: float = 0.0
@@ -61,7 +60,14 @@ class _Tally:
         self._cost(body)
         if getattr(body, "mode", "") == "exploratory":
             self.exploratory += 1
-            return
+        elif isinstance(body, Incident):
+            self.incidents += 1
+        elif isinstance(body, Deviation):
+            self.deviations += 1
+        else:
+            self._advance(body)
+
+    def _advance(self, body: Body) -> None:
         match body:
             case Registration():
                 self.registration = body
@@ -71,8 +77,6 @@ class _Tally:
                 self.trials[state] = self.trials.get(state, 0) + 1
             case SweepEnded(finished=finished):
                 self.finished_sweep = self.finished_sweep or finished
-            case ProxyRun():
-                self.proxy_runs += 1
             case Promotion():
                 self.promotion = body
             case RunStarted(run=run):
@@ -81,10 +85,6 @@ class _Tally:
                 self.ended[run] = outcome
             case Verdict(outcome=outcome):
                 self.verdict = outcome
-            case Incident():
-                self.incidents += 1
-            case Deviation():
-                self.deviations += 1
             case _:
                 pass
 

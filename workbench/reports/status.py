@@ -17,13 +17,15 @@ from workbench.reports.quantities import (
 
 
 def state_of(facts: ExperimentFacts) -> str:
-    """Return one of ``exploratory, registered, sweeping, swept, stopped, promoted, running, ran``
-    or the verdict's outcome.
+    """Return how far an experiment has come, in one word.
+
+    ``exploratory``, ``registered``, ``sweeping``, ``swept``, ``stopped``, ``promoted``,
+    ``running``, ``ran``, or the verdict's outcome.
     """
-    if facts.verdict:
-        return facts.verdict.value.outcome
     if not facts.confirmatory:
         return "exploratory"
+    if facts.verdict:
+        return facts.verdict.value.outcome
     if facts.promotion and facts.promotion.value.chosen == "none":
         return "stopped"
     if facts.starts:
@@ -69,7 +71,7 @@ def _question(facts: ExperimentFacts) -> Line:
 
 def _state(facts: ExperimentFacts) -> list[Clause]:
     state = state_of(facts)
-    if facts.verdict:
+    if facts.verdict and facts.confirmatory:
         text = f"Decided: {state}. {sentence(facts.verdict.value.action)}"
         return [clause(text, facts.verdict.sources)]
     if state == "stopped" and facts.promotion:
@@ -99,8 +101,10 @@ def _progress(facts: ExperimentFacts, state: str) -> Clause:
 
 
 def _result(facts: ExperimentFacts) -> list[Clause]:
+    if not facts.confirmatory:
+        return [clause("None: exploratory.")]
     if facts.verdict is None:
-        return [clause("None yet." if facts.confirmatory else "None: exploratory.")]
+        return [clause("None yet.")]
     verdict = facts.verdict.value
     if verdict.outcome == "void" or verdict.estimate is None:
         reasons = "; ".join(verdict.void_reasons) or "no estimate could be computed"
@@ -114,10 +118,11 @@ def effect_sentence(verdict: Verdict) -> str:
     places = decimals_for(bounds)
     level = percent(1 - verdict.alpha, 0)
     sizes = " + ".join(str(n) for n in sample_sizes(verdict).values())
+    effect = with_unit(signed(verdict.estimate, places), verdict.metric)
     return (
-        f"Improvement of {verdict.metric} {with_unit(signed(verdict.estimate, places), verdict.metric)}, "
-        f"one-sided {level} bounds {signed(verdict.lower, places)} to "
-        f"{signed(verdict.upper, places)}, n\u00a0=\u00a0{sizes} runs; rule {verdict.claim}."
+        f"Improvement of {verdict.metric} {effect}, one-sided {level} bounds "
+        f"{signed(verdict.lower, places)} to {signed(verdict.upper, places)}, "
+        f"n\u00a0=\u00a0{sizes} runs; rule {verdict.claim}."
     )
 
 

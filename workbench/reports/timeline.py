@@ -24,7 +24,7 @@ from workbench.registry.entries import (
     Trial,
     Verdict,
 )
-from workbench.registry.ledger import Entry
+from workbench.registry.log import Entry
 from workbench.reports.accounting import TRIAL_STATES
 from workbench.reports.facts import ExperimentFacts, Source, source_of
 from workbench.reports.narrative import listed, sentence
@@ -100,7 +100,7 @@ def _grave(body: Body) -> bool:
 def describe_series(entries: Sequence[Entry]) -> str:
     """Return one sentence for neighbouring trials or proxy runs."""
     bodies = [entry.body for entry in entries if isinstance(entry.body, Trial | ProxyRun)]
-    states = Counter(body.state for body in bodies)
+    states: Counter[str] = Counter(body.state for body in bodies)
     told = listed([f"{states[state]} {state}" for state in TRIAL_STATES if states[state]])
     spent = duration(sum(body.device_seconds for body in bodies))
     trials = [body.number for body in bodies if isinstance(body, Trial)]
@@ -217,7 +217,7 @@ def _incident(body: Incident) -> str:
 
 def _exposure(body: Exposure) -> str:
     what = "the sealed test split" if body.what == "sealed_test" else "validation outcomes"
-    return sentence(f"{body.by} looked at {what}: {body.purpose}")
+    return sentence(f"{what} opened by {body.by}: {body.purpose}")
 
 
 def _verdict(body: Verdict) -> str:

@@ -1,6 +1,6 @@
 """Bits per byte of held-out text: the metric of record.
 
-Shape suffixes: B windows, T positions, V vocabulary.
+Shape suffixes: B windows, T positions, D model width.
 """
 
 import math
@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from workbench.data.corpus import Corpus
 from workbench.data.windows import Windows, evaluation_windows
 from workbench.errors import IntegrityError
+from workbench.moe.loss import token_nats
 from workbench.moe.model import MoEDecoder
 from workbench.training.checkpoints import read_checkpoint
 from workbench.training.config import RunConfig
@@ -98,10 +98,8 @@ def _bits_per_byte(model: MoEDecoder, windows: Windows) -> float:
         mask_BT = torch.from_numpy(windows.mask[part]).to(device)
         inputs_BT = torch.from_numpy(windows.inputs[part]).to(device, torch.int64)
         targets_BT = torch.from_numpy(windows.targets[part]).to(device, torch.int64)
-        logits_BTV = model(inputs_BT, mask_BT).logits_BTV
-        losses = functional.cross_entropy(
-            logits_BTV[mask_BT].float(), targets_BT[mask_BT], reduction="none"
-        )
+        hidden_BTD = model.hidden(inputs_BT, mask_BT).hidden_BTD
+        losses = token_nats(hidden_BTD[mask_BT], model.output_embedding, targets_BT[mask_BT])
         # Summed in double: a million fp32 terms would lose the digits that a comparison needs.
         nats.append(float(losses.double().sum()))
     total = math.fsum(nats) if all(map(math.isfinite, nats)) else math.nan

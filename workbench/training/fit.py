@@ -119,6 +119,7 @@ def fit(
             final=module.extra_state["evaluation"]["values"] if outcome == "completed" else None,
             evaluations=tuple(supervisor.evaluations),
             curve=supervisor.curve.points(),
+            findings=tuple(supervisor.findings),
             checkpoint=checkpoint_io.saved or start.checkpoint,
             telemetry_sha256=files.telemetry_sha256,
             mixture=loader.accounting(),

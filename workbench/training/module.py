@@ -1,6 +1,6 @@
 """One optimizer step of the decoder under Lightning's manual optimization.
 
-Shape suffixes: B sequences, T positions, V vocabulary.
+Shape suffixes: B sequences, T positions, D model width.
 """
 
 import math
@@ -11,10 +11,10 @@ from typing import Any, cast
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
-from torch.nn import functional
 
 from workbench.errors import ConflictError, IntegrityError
 from workbench.moe import balance
+from workbench.moe.loss import summed_nats
 from workbench.moe.model import MoEDecoder
 from workbench.training.config import FreezablePart, RunConfig
 from workbench.training.optimizers import (
@@ -143,24 +143,21 @@ class PretrainModule(LightningModule):
         self, tokens_BT: Tensor, mask_BT: Tensor | None, num_targets: int, balance_weight: float
     ) -> tuple[Tensor, Tensor]:
         """Return a micro-batch's part of the step's objective and of its means."""
-        output = self.model(tokens_BT[:, :-1], mask_BT)
-        targets_BT = tokens_BT[:, 1:]
-        share = targets_BT.numel() / num_targets
-        if mask_BT is not None:
-            targets_BT = targets_BT.masked_fill(~mask_BT, _IGNORED)
-            share = int(mask_BT.sum()) / num_targets
-        nats = functional.cross_entropy(
-            output.logits_BTV.flatten(0, 1).float(),
-            targets_BT.flatten(),
-            ignore_index=_IGNORED,
-            reduction="sum",
+        output = self.model.hidden(tokens_BT[:, :-1], mask_BT)
+        num_counted = tokens_BT[:, 1:].numel() if mask_BT is None else int(mask_BT.sum())
+        share = num_counted / num_targets
+        nats = summed_nats(
+            output.hidden_BTD.flatten(0, 1),
+            self.model.output_embedding,
+            tokens_BT[:, 1:].flatten(),
+            None if mask_BT is None else mask_BT.flatten(),
         )
+        loss = nats / num_targets
         aux = balance.switch_loss(output.routing)
         penalty = balance_weight * aux
         z_weight = self.identity.config.balance.z_loss_weight
         if z_weight:
             penalty = penalty + z_weight * balance.z_loss(output.routing)
-        loss = nats / num_targets
         health = [
             balance.router_entropy(output.routing),
             balance.max_expert_share(output.routing),
@@ -228,7 +225,6 @@ class PretrainModule(LightningModule):
             )
 
 
-_IGNORED = -100
 _MEANS = ("loss", "router_entropy", "max_expert_share", "capacity_utilization", "aux_loss")
 _OWN_STATE = ("identity", "done", "updates")
 

@@ -106,6 +106,18 @@ def mixture_changes(config: RunConfig) -> tuple[tuple[int, Mixture], ...]:
     return tuple(changes)
 
 
+def is_new_level(config: RunConfig, step: int) -> bool:
+    """Return whether a step's mixture or λ is not that of the step before.
+
+    There the loss may jump without anything being wrong.
+
+    Raises:
+        ValueError: the step or the one before is not one of 1 to ``config.steps``.
+    """
+    now, before = phase_at(config, step), phase_at(config, step - 1)
+    return (now.mixture, now.balance_weight) != (before.mixture, before.balance_weight)
+
+
 def schedule_rows(config: RunConfig) -> tuple[ScheduleRow, ...]:
     """Return one row for every step of the run."""
     rows = []

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from workbench.data.stream import Accounting
+from workbench.sentinel.detector import Finding
 from workbench.training.checkpoints import Checkpoint, RejectedCheckpoint
 
 EndOutcome: TypeAlias = Literal["completed", "diverged", "pruned"]
@@ -46,6 +47,8 @@ class RunResult:
     """(step, validation metrics) of this attempt."""
     curve: tuple[tuple[int, float], ...]
     """(step, training loss) of this attempt, thinned to at most 200 points."""
+    findings: tuple[Finding, ...]
+    """Signatures of failure that the sentinel saw in this attempt."""
     checkpoint: Checkpoint | None
     """The newest good one."""
     telemetry_sha256: str

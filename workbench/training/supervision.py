@@ -9,12 +9,14 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from workbench.data.windows import Windows
+from workbench.sentinel.detector import Detector, Finding
 from workbench.sentinel.telemetry import TelemetryRow
 from workbench.training.attempts import Curve
 from workbench.training.checkpoints import VerifiedCheckpointIO, checkpoint_path, retain
 from workbench.training.evaluate import evaluate
 from workbench.training.interruption import StopRequest
 from workbench.training.module import PretrainModule, StepMeasures
+from workbench.training.phases import is_new_level
 from workbench.training.recorder import Recorder, StopRun
 from workbench.training.results import DivergenceRule, EndOutcome
 
@@ -43,6 +45,15 @@ class Supervisor(Callback):
         self.curve = Curve()
         self.evaluations: list[tuple[int, dict[str, float]]] = []
         """Of this attempt."""
+        self.findings: list[Finding] = []
+        """Of this attempt: the detector starts afresh with it."""
+        model = module.identity.config.model
+        self._detector = Detector(
+            num_experts=model.num_experts,
+            divergence_loss=divergence.loss_above,
+            patience=divergence.patience,
+            top_k=model.top_k,
+        )
         self._module = module
         self._recorders = recorders
         self._windows = windows
@@ -110,6 +121,9 @@ class Supervisor(Callback):
             step_seconds=time.perf_counter() - self._began,
         )
         self.curve.add(measures.step, measures.loss)
+        if measures.step > 1 and is_new_level(config, measures.step):
+            self._detector.expect_new_level()
+        self.findings += self._detector.observe(row)
         for recorder in self._recorders:
             recorder.telemetry(row)
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
 
 from workbench.reports.facts import Source
 from workbench.reports.quantities import MINUS, power_of_ten, scaled, significant
@@ -164,7 +165,10 @@ class Axis:
 
     def ticks(self, wanted: int = 5) -> list[float]:
         """Return round values within the axis, about as many as wanted."""
-        return log_ticks(self.low, self.high) if self.log else ticks(self.low, self.high, wanted)
+        if self.log:
+            return log_ticks(self.low, self.high)
+        found = ticks(self.low, self.high, wanted)
+        return found if len(found) > 2 else ticks(self.low, self.high, 2 * wanted)
 
 
 def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
@@ -193,7 +197,7 @@ def tick_labels(values: Sequence[float]) -> list[str]:
     """Return the ticks with as many decimals as tell neighbours apart."""
     if not values:
         return []
-    step = min((b - a for a, b in zip(values, values[1:], strict=False)), default=abs(values[0]))
+    step = min((b - a for a, b in pairwise(values)), default=abs(values[0]))
     if max(abs(value) for value in values) >= 10_000:
         return [scaled(value) if value else "0" for value in values]
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 2
@@ -249,11 +253,11 @@ def spread_labels(places: Sequence[float], gap: float, low: float, high: float) 
     """Return positions near the wanted ones that are at least ``gap`` apart, in the same order."""
     order = sorted(range(len(places)), key=lambda index: places[index])
     placed = list(places)
-    for previous, index in zip(order, order[1:], strict=False):
+    for previous, index in pairwise(order):
         placed[index] = max(placed[index], placed[previous] + gap)
     if order and placed[order[-1]] > high:
         placed[order[-1]] = high
-        for following, index in zip(reversed(order), list(reversed(order))[1:], strict=False):
+        for following, index in pairwise(reversed(order)):
             placed[index] = min(placed[index], placed[following] - gap)
     return [max(low, place) for place in placed]
 

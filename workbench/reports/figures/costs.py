@@ -60,7 +60,7 @@ def _draw(canvas: Canvas, *, costs: Sequence[Cost], stages: Sequence[str]) -> No
     horizontal_axis(canvas, x, bottom, title, wanted=4 if canvas.narrow else 6, top=top)
     for place, stage in enumerate(stages):
         y = top + ROW * place
-        canvas.text(0, y + (10 if canvas.narrow else 22), stage, "t strong")
+        canvas.text(0, y + (10 if canvas.narrow else 26), stage, "t strong")
         reached = 0.0
         for fate in present:
             spent = sum(c.device_seconds for c in costs if c.stage == stage and c.fate == fate)

@@ -22,8 +22,8 @@ from workbench.reports.lineage import RunLineage, run_lineages
 from workbench.reports.narrative import listed
 from workbench.reports.quantities import count, number, unit_of
 
-EARLY = 0.06
-"""Share of the steps whose steep fall may leave the frame, so that the rest can be told apart."""
+EARLY = 0.15
+"""Share of the steps whose steep fall may leave the frame, so that arms can be told apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +222,7 @@ def _draw_validation(
 
 
 def attempt_bars(facts: ExperimentFacts) -> Figure | None:
-    """Return each run as the attempts that trained it, discarded stretches hatched."""
+    """Return each run as the attempts that trained it, discarded stretches pale."""
     runs = [run for run in run_lineages(facts) if any(a.ended for a in run.attempts)]
     if not runs:
         return None
@@ -231,13 +231,13 @@ def attempt_bars(facts: ExperimentFacts) -> Figure | None:
     return figure(
         name="attempts",
         caption=f"Attempts of each run: {count(restarts, 'restart')}, "
-        f"{count(lost, 'step')} discarded (hatched rows below a run).",
+        f"{count(lost, 'step')} discarded (pale strips below a run).",
         alt=f"{count(len(runs), 'run')} with {count(restarts, 'restart')}; "
         + listed([f"{run.run} {run.state}" for run in runs])
         + ".",
         sources=[source for run in runs for source in run.sources],
         draw=partial(_draw_attempts, runs=runs),
-        height=lambda width: 58 + sum(_row_height(run) for run in runs),
+        height=lambda _: 58 + sum(_row_height(run) for run in runs),
     )
 
 

@@ -90,7 +90,7 @@ def _draw_ladder(canvas: Canvas, *, ladders: Sequence[_Ladder], metric: str) -> 
     top, bottom = 34.0, canvas.height - (66 if canvas.narrow else 46)
     flops = [p.compute_flops for item in ladders for p in item.points]
     full = [item.full_flops for item in ladders]
-    x = Axis(low=min(flops) / 1.6, high=max(full) * 2, start=left, end=right, log=True)
+    x = Axis(low=min(flops) / 1.6, high=max(full) * 1.5, start=left, end=right, log=True)
     low, high = padded([value for item in ladders for value in _extent(item)])
     y = Axis(low=low, high=high, start=bottom, end=top)
     unit = unit_of(metric)
@@ -164,7 +164,7 @@ def forecast_intervals(facts: ExperimentFacts) -> Figure | None:
     guess = facts.proposal.promotion.forecast.expected_improvement if facts.proposal else None
     return figure(
         name="forecast",
-        caption=f"{caption}. Triangles: baselines, and the proposer's own guess.",
+        caption=f"{caption}. Triangles: baselines, and the proposer’s own guess.",
         alt=f"{count(len(found), 'forecast')}, {len(scored)} scored.",
         sources=_sources(facts, found),
         draw=partial(_draw_forecasts, facts=facts, found=found, guess=guess),

@@ -21,7 +21,8 @@ from workbench.reports.figures.canvas import (
 )
 from workbench.reports.quantities import count, number, unit_of, with_unit
 
-PANEL_HEIGHT = 176.0
+TALL, LOW = 150.0, 104.0
+"""Heights of a panel in a wide and in a narrow figure."""
 STRIP = 20.0
 """Band above a panel for trials without a value."""
 SMALLEST_LOG_RANGE = 20.0
@@ -80,7 +81,7 @@ def sweep_scatter(
         f"{with_unit(number(best.value.value), metric)} by trial {best.value.number}.",
         sources=merged_sources(sweep.trials),
         draw=partial(_draw, panels=panels, metric=metric),
-        height=lambda width: 26 + _rows(panels, width) * (PANEL_HEIGHT + STRIP + 62),
+        height=lambda width: _top(width) + _rows(panels, width) * _pitch(width) + 4,
     )
 
 
@@ -177,12 +178,26 @@ def _dot(trial: Cited[Trial], x: float, style: str) -> _Dot:
 
 
 def _columns(width: int) -> int:
-    return 3 if width > 500 else 1
+    return 3 if width > 500 else 2
+
+
+def _panel_height(width: int) -> float:
+    return TALL if width > 500 else LOW
+
+
+def _pitch(width: int) -> float:
+    """Return a panel with its strip, axis and title, in pixels."""
+    return _panel_height(width) + STRIP + 62
+
+
+def _top(width: int) -> float:
+    """Return the height of the legend, which takes two rows of a narrow figure."""
+    return 26 if width > 500 else 46
 
 
 def _rows(panels: Sequence[_Panel], width: int) -> int:
-    """The panel of trial numbers takes two columns of a wide figure."""
-    cells = len(panels) + (1 if _columns(width) > 1 else 0)
+    """The panel of trial numbers takes two columns."""
+    cells = len(panels) + 1
     return math.ceil(cells / _columns(width))
 
 
@@ -195,11 +210,11 @@ def _draw(canvas: Canvas, *, panels: Sequence[_Panel], metric: str) -> None:
     cell = canvas.width / columns
     place = 0
     for panel in panels:
-        span = 2 if panel.whole and columns > 1 else 1
+        span = 2 if panel.whole else 1
         row, column = divmod(place, columns)
         left = column * cell + (46 if column == 0 else 34)
         right = (column + span) * cell - 12
-        top = 26 + row * (PANEL_HEIGHT + STRIP + 62) + 26
+        top = _top(canvas.width) + row * _pitch(canvas.width) + 22
         place += span
         _draw_panel(canvas, panel, (low, high), (left, right, top), metric if column == 0 else "")
 
@@ -238,7 +253,7 @@ def _draw_panel(
     metric: str,
 ) -> None:
     left, right, top = frame
-    bottom = top + STRIP + PANEL_HEIGHT
+    bottom = top + STRIP + _panel_height(canvas.width)
     y = Axis(low=values[0], high=values[1], start=bottom, end=top + STRIP)
     low, high = _x_range(panel)
     x = Axis(low=low, high=high, start=left + 6, end=right - 6, log=panel.log)
@@ -247,7 +262,7 @@ def _draw_panel(
     vertical_axis(canvas, y, left, right, "", wanted=4)
     if metric:
         canvas.text(0, top - 6, title, "t muted")
-    horizontal_axis(canvas, x, bottom + 4, panel.title, wanted=6 if panel.whole else 4)
+    horizontal_axis(canvas, x, bottom + 4, panel.title, wanted=6 if panel.whole else 3)
     if panel.reference is not None:
         at = y.at(panel.reference)
         canvas.line(left, at, right, at, "reference control")

@@ -45,12 +45,12 @@ def verdict_intervals(verdict: Cited[Verdict], proposal: Proposal | None) -> Fig
         return None
     bounds = [v for v in (body.estimate, body.lower, body.upper) if v is not None]
     caption = (
-        f"Above: {body.metric} on the sealed test split, one dot a seed, bar at the arm's mean. "
+        f"Above: {body.metric} on the sealed test split, one dot a seed, bar at the arm’s mean. "
     )
     if bounds:
         level = percent(1 - body.alpha, 0)
         caption += f"Below: improvement with its two one-sided {level} bounds, under {body.claim}."
-    lines = _lines(body, proposal)
+    lines = _lines(proposal)
     return figure(
         name="verdict",
         caption=caption.strip(),
@@ -74,12 +74,13 @@ def _in_words(body: Verdict) -> str:
         return f"Verdict {body.outcome}."
     places = decimals_for([body.estimate, body.lower, body.upper])
     return (
-        f"Verdict {body.outcome}: improvement {with_unit(signed(body.estimate, places), body.metric)}"
-        f", bounds {signed(body.lower, places)} to {signed(body.upper, places)}."
+        f"Verdict {body.outcome}: improvement "
+        f"{with_unit(signed(body.estimate, places), body.metric)}, "
+        f"bounds {signed(body.lower, places)} to {signed(body.upper, places)}."
     )
 
 
-def _lines(body: Verdict, proposal: Proposal | None) -> list[_Line]:
+def _lines(proposal: Proposal | None) -> list[_Line]:
     zero = _Line(value=0.0, words="0")
     if proposal is None:
         return [zero]

@@ -34,7 +34,7 @@ from workbench.reports.quantities import (
     unit_of,
     with_unit,
 )
-from workbench.reports.shortcomings import negative_results, secondary_means
+from workbench.reports.shortcomings import negative_results
 from workbench.reports.status import effect_sentence, sample_sizes, score_of
 
 
@@ -137,11 +137,12 @@ def verdict_section(facts: ExperimentFacts) -> Section:
     verdict = facts.verdict
     body = verdict.value
     blocks: list[Block | None] = [
-        say(_ruling(body), verdict.sources),
+        say(_ruling(body, confirmatory=facts.confirmatory), verdict.sources),
         picture(verdict_intervals(verdict, facts.proposal)),
         lines(*_rule_lines(verdict)),
         _values(verdict),
         _secondary(verdict),
+        _guardrails(verdict),
         Heading(text="Computed again by this chronicle"),
         say(_audited(audit_experiment(facts)), verdict.sources),
         _audit_table(audit_experiment(facts)),
@@ -149,8 +150,9 @@ def verdict_section(facts: ExperimentFacts) -> Section:
     return section("verdict", "Verdict", blocks)
 
 
-def _ruling(body: Verdict) -> str:
-    mark = "Exploratory verdict, which supports nothing: " if body.mode == "exploratory" else ""
+def _ruling(body: Verdict, *, confirmatory: bool) -> str:
+    exploratory = body.mode == "exploratory" or not confirmatory
+    mark = "Exploratory verdict, which supports nothing: " if exploratory else ""
     words = {
         "supported": f"{body.hypothesis} is supported.",
         "refuted": f"{body.hypothesis} is refuted.",
@@ -168,6 +170,10 @@ def _rule_lines(verdict: Cited[Verdict]) -> list[Line]:
     sizes = listed([f"{n} {arm}" for arm, n in sample_sizes(body).items()])
     places = decimals_for([body.estimate, body.lower, body.upper])
     level = percent(1 - body.alpha, 0)
+    interval = (
+        f"{signed(body.lower, places)} to {signed(body.upper, places)}, two one-sided {level} "
+        f"bounds, {number(body.degrees_of_freedom, 2)} degrees of freedom"
+    )
     told = [
         ("Rule", f"{body.claim} by {body.interval.replace('_', ' ')}, α = {body.alpha:g}"),
         (
@@ -175,11 +181,7 @@ def _rule_lines(verdict: Cited[Verdict]) -> list[Line]:
             f"{body.metric}{f' in {unit}' if unit else ''}, to {body.direction}, sealed test",
         ),
         ("Estimate", with_unit(signed(body.estimate, places), body.metric)),
-        (
-            "Interval",
-            f"{signed(body.lower, places)} to {signed(body.upper, places)}, two one-sided {level} "
-            f"bounds, {number(body.degrees_of_freedom, 2)} degrees of freedom",
-        ),
+        ("Interval", interval),
         ("n", f"{sizes} runs"),
         ("Then", sentence(body.action)),
     ]
@@ -208,10 +210,9 @@ def _values(verdict: Cited[Verdict]) -> Table | None:
 
 
 def _secondary(verdict: Cited[Verdict]) -> Table | None:
-    means = secondary_means(verdict.value)
     sign = 1 if verdict.value.direction == "minimize" else -1
     rows = []
-    for metric, arms in means.items():
+    for metric, arms in verdict.value.per_metric.items():
         pair = (arms.get("control"), arms.get("treatment"))
         both = None not in pair
         change = sign * ((pair[0] or 0.0) - (pair[1] or 0.0)) if both else None
@@ -226,6 +227,28 @@ def _secondary(verdict: Cited[Verdict]) -> Table | None:
         ["Metric", "Control", "Treatment", "Improvement"],
         rows,
         numeric=(1, 2, 3),
+    )
+
+
+def _guardrails(verdict: Cited[Verdict]) -> Table | None:
+    rows = [
+        Row(
+            cells=(
+                rail.metric,
+                significant(rail.at_most),
+                number(rail.treatment_mean),
+                "held" if rail.held else "broken",
+            ),
+            sources=verdict.sources,
+            tone="" if rail.held else "grave",
+        )
+        for rail in verdict.value.guardrails
+    ]
+    return table(
+        "Guardrails: a broken one turns “supported” into “refuted”.",
+        ["Metric", "At most", "Treatment", "Result"],
+        rows,
+        numeric=(1, 2),
     )
 
 

@@ -98,7 +98,8 @@ def _rule(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
         "superior": "refuted if the upper bound of the improvement is below δ, else supported if "
         "the lower bound is above 0, else inconclusive",
         "superior_by": "supported if the lower bound is above δ, refuted if the upper is below δ",
-        "non_inferior": "supported if the lower bound is above −δ, refuted if the upper is below −δ",
+        "non_inferior": "supported if the lower bound is above −δ, refuted if the upper is "
+        "below −δ",
         "equivalent": "supported if both bounds lie inside ±δ, refuted if both lie beyond a side",
     }
     margin = with_unit(significant(rule.margin), primary.metric)
@@ -106,7 +107,7 @@ def _rule(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
     measured = (
         f"{primary.metric}{unit} on the sealed test split at the final step, {primary.direction}d."
     )
-    welch = f"Welch's t, two one-sided {percent(1 - rule.alpha, 0)} bounds, α = {rule.alpha:g}."
+    welch = f"Welch’s t, two one-sided {percent(1 - rule.alpha, 0)} bounds, α = {rule.alpha:g}."
     found = [
         line(
             "Claim",
@@ -138,14 +139,14 @@ def _divergence(proposal: Proposal) -> str:
 def _design(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
     design, sweep = proposal.design, proposal.sweep
     search = (
-        f"{count(sweep.budget_trials, 'trial')} of {sweep.recipe}, sampler {sweep.sampler.name} with "
-        f"seed {sweep.sampler.seed}, pruning {sweep.pruning.rule}, failed trials "
-        f"{sweep.failed_trials.replace('_', ' ')}, ties to the {sweep.tie_break.replace('_', ' ')}; "
+        f"{count(sweep.budget_trials, 'trial')} of {sweep.recipe}, sampler {sweep.sampler.name} "
+        f"with seed {sweep.sampler.seed}, pruning {sweep.pruning.rule}, failed trials: "
+        f"{sweep.failed_trials.replace('_', ' ')}, ties: {sweep.tie_break.replace('_', ' ')}; "
         f"the top {sweep.rerun.top_k} again on {count(sweep.rerun.fresh_seeds, 'fresh seed')}."
     )
     budget = (
-        f"at most {significant(proposal.promotion.budget_device_hours)} device-hours at full scale, "
-        f"{significant(proposal.budget_cap_device_hours)} in all"
+        f"at most {significant(proposal.promotion.budget_device_hours)} device-hours at full "
+        f"scale, {significant(proposal.budget_cap_device_hours)} in all"
     )
     metric = proposal.measures.primary.metric
     guess = with_unit(signed(proposal.promotion.forecast.expected_improvement), metric)
@@ -157,7 +158,7 @@ def _design(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
         line("Repeats", clause(f"{count(design.seeds, 'seed')} an arm at full scale.", sources)),
         line("Search", clause(search, sources)),
         line("Budget", clause(sentence(budget), sources)),
-        line("Proposer's own guess", clause(f"Improvement {guess}.", sources)),
+        line("Proposer’s own guess", clause(f"Improvement {guess}.", sources)),
     ]
     for plan in proposal.contingencies:
         times = "once" if plan.max_uses == 1 else f"{number(plan.max_uses, 0)} times"
@@ -172,7 +173,7 @@ def _frozen(registration: Cited[Registration]) -> list[Line]:
     state = "with uncommitted changes" if body.code.dirty else "clean work tree"
     tools = ", ".join(f"{name} {version}" for name, version in sorted(body.environment.items()))
     files = [
-        line(name, clause(f"{document.path}, SHA-256 {document.sha256}", sources))
+        line(name, clause(f"{document.path}, SHA-256", sources, code=document.sha256))
         for name, document in (
             ("Proposal", body.proposal),
             ("Sweep recipe", body.recipe),
@@ -181,9 +182,9 @@ def _frozen(registration: Cited[Registration]) -> list[Line]:
     ]
     return [
         line("When", clause(f"{stamp(registration.time)}, by {sources[0].actor}", sources)),
-        line("Code", clause(f"commit {body.code.commit}, {state}", sources)),
+        line("Code", clause(f"{state}, commit", sources, code=body.code.commit)),
         line("Environment", clause(tools or "not recorded", sources)),
-        line("Data", clause(f"{body.data.corpus}, manifest {body.data.manifest}", sources)),
+        line("Data", clause(f"{body.data.corpus}, manifest", sources, code=body.data.manifest)),
         *files,
     ]
 
@@ -193,6 +194,6 @@ def _text(registration: Cited[Registration]) -> Block | None:
     if not markdown:
         return None
     return Folded(
-        summary="The proposal's text, as registered",
+        summary="The proposal’s text, as registered",
         block=Prose(markdown=markdown, sources=registration.sources),
     )

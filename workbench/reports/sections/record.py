@@ -38,7 +38,7 @@ def disclosures_section(facts: ExperimentFacts) -> Section:
             _domains(made_of),
             lines(*made_of.filters),
             table(
-                "Training mixtures at full scale; shares of tokens. “natural” is each domain's "
+                "Training mixtures at full scale; shares of tokens. “natural” is each domain’s "
                 "share of the corpus.",
                 ["Arm", "When", "Shares"],
                 [Row(cells=cells, sources=made_of.mixture_sources) for cells in made_of.mixtures],
@@ -48,33 +48,32 @@ def disclosures_section(facts: ExperimentFacts) -> Section:
 
 
 def _domains(made_of: Composition) -> Table | None:
-    rows = []
-    for row in made_of.rows:
-        rows.append(
-            Row(
-                cells=(
-                    row.domain,
-                    row.source,
-                    scaled(row.max_bytes, "B"),
-                    *(count(n) for n in row.documents),
-                    *(scaled(n) for n in row.tokens),
-                    percent(row.natural_share),
-                ),
-                sources=made_of.sources,
-            )
+    rows = [
+        Row(
+            cells=(
+                row.domain,
+                row.source,
+                scaled(row.max_bytes, "B"),
+                " / ".join(count(n) for n in row.documents),
+                " / ".join(scaled(n) for n in row.tokens),
+                percent(row.natural_share),
+            ),
+            sources=made_of.sources,
         )
+        for row in made_of.rows
+    ]
     return table(
-        "Documents and tokens by split, after deduplication.",
+        "Documents and tokens in train / validation / sealed test, after deduplication.",
         [
             "Domain",
             "Source",
             "At most",
-            *("Train docs", "Val. docs", "Test docs"),
-            *("Train tokens", "Val. tokens", "Test tokens"),
+            "Documents",
+            "Tokens",
             "Natural share",
         ],
         rows,
-        numeric=tuple(range(2, 10)),
+        numeric=range(2, 6),
     )
 
 
@@ -85,11 +84,11 @@ def limitations_section(facts: ExperimentFacts) -> Section:
 
 def record_section(facts: ExperimentFacts) -> Section:
     """Return how to verify, the signed tree head and every entry."""
+    total = count(len(facts.entries), "entry", "entries")
     text = (
-        f"Generated from the ledger of {facts.origin} alone: {count(len(facts.entries), 'entry', 'entries')} about "
-        f"this experiment, the last of them number {facts.as_of.sequence} of "
-        f"{stamp(facts.as_of.time)}. The same ledger gives the same bytes. A number that is followed "
-        "by #n was read or computed from entry n."
+        f"Generated from the ledger of {facts.origin} alone: {total} about this experiment, the "
+        f"last of them number {facts.as_of.sequence} of {stamp(facts.as_of.time)}. The same ledger "
+        "gives the same bytes. A number that is followed by #n was read or computed from entry n."
     )
     entries = _entries(facts)
     long = len(facts.entries) > LONG
@@ -101,14 +100,13 @@ def record_section(facts: ExperimentFacts) -> Section:
             f"workbench chronicle {facts.experiment}   # gives this file, byte for byte"
         ),
     ]
-    if facts.head_note:
-        blocks += [
-            say(
-                f"The signed tree head of size {count(facts.log_size)} that this chronicle was made "
-                "under. Keep it: a log that no longer extends it has been rewritten."
-            ),
-            Verbatim(text=facts.head_note),
-        ]
+    blocks += [
+        say(
+            "The tree head up to that entry: origin, number of entries, Merkle root (RFC 6962, "
+            "base64). Keep it: a log that has another root at this size has been rewritten."
+        ),
+        Verbatim(text=facts.tree_head),
+    ]
     blocks.append(Heading(text="Entries"))
     summary = f"All {count(len(entries.rows), 'entry', 'entries')}"
     blocks.append(Folded(summary=summary, block=entries) if long else entries)

@@ -1,13 +1,24 @@
 """What ran at full scale, and everything that happened, in order."""
 
-from workbench.reports.blocks import Logbook, Row, Section, Table, picture, say, section, table
+from workbench.reports.blocks import (
+    Logbook,
+    Row,
+    Section,
+    Table,
+    lines,
+    picture,
+    say,
+    section,
+    table,
+)
 from workbench.reports.facts import ExperimentFacts
 from workbench.reports.figures.curves import attempt_bars, loss_curves, validation_curves
 from workbench.reports.lineage import Attempt, RunLineage, run_lineages
+from workbench.reports.narrative import Line, clause, line, listed
 from workbench.reports.quantities import MISSING, count, duration
 from workbench.reports.timeline import timeline
 
-HASH_DIGITS = 12
+HASH_DIGITS = 10
 
 
 def lineage_section(facts: ExperimentFacts) -> Section:
@@ -18,13 +29,38 @@ def lineage_section(facts: ExperimentFacts) -> Section:
         return section("lineage", title, [say("No full-scale run has started.")])
     restarts = sum(len(run.attempts) - 1 for run in runs)
     text = (
-        f"{count(len(runs), 'run')}, {count(restarts, 'restart')}. A restart is a new attempt of the "
-        "same run on the same seed; the canonical curve is what survives of all its attempts."
+        f"{count(len(runs), 'run')}, {count(restarts, 'restart')}. A restart is a new attempt of "
+        "the same run on the same seed; the canonical curve is what survives of all its attempts."
     )
     sources = [source for run in runs for source in run.sources]
     return section(
-        "lineage", title, [say(text, sources), picture(attempt_bars(facts)), _attempts(runs)]
+        "lineage",
+        title,
+        [
+            say(text, sources),
+            picture(attempt_bars(facts)),
+            _attempts(runs),
+            lines(*_seeds(runs)),
+        ],
     )
+
+
+def _seeds(runs: tuple[RunLineage, ...]) -> list[Line]:
+    """Return each seed with the arms that it served: the same in every arm."""
+    found: dict[tuple[int, str], list[RunLineage]] = {}
+    for run in runs:
+        found.setdefault((run.seed_index, run.seed), []).append(run)
+    return [
+        line(
+            f"Seed {index}",
+            clause(
+                f"{listed([run.arm for run in served])}:",
+                [run.attempts[0].started.sources[0] for run in served],
+                code=seed,
+            ),
+        )
+        for (index, seed), served in sorted(found.items())
+    ]
 
 
 def _attempts(runs: tuple[RunLineage, ...]) -> Table | None:
@@ -32,34 +68,31 @@ def _attempts(runs: tuple[RunLineage, ...]) -> Table | None:
         "Every attempt. Checkpoints by the first digits of their SHA-256.",
         [
             "Run",
-            "Seed",
             "Attempt",
             "Steps",
             "Discarded",
             "Ended",
-            "From checkpoint",
+            "Began from",
             "Last checkpoint",
-            "Device time",
+            "Time",
         ],
         [_attempt_row(run, attempt) for run in runs for attempt in run.attempts],
-        numeric=(2, 3, 4, 8),
+        numeric=(1, 2, 3, 7),
     )
 
 
 def _attempt_row(run: RunLineage, attempt: Attempt) -> Row:
     end = attempt.ended.value if attempt.ended else None
-    planned = f" of {count(end.planned_steps)}" if end else ""
     parent = attempt.started.value.parent_checkpoint
     grave = attempt.outcome not in ("completed", "open")
     return Row(
         cells=(
             run.run,
-            run.seed,
             str(attempt.number),
-            f"{count(attempt.first_step)}–{count(attempt.last_step)}{planned}",
+            f"{count(attempt.first_step)}–{count(attempt.last_step)}",
             count(attempt.discarded_steps) if attempt.discarded_steps else MISSING,
             attempt.outcome,
-            parent[:HASH_DIGITS] or MISSING,
+            parent[:HASH_DIGITS] or "scratch",
             (end.checkpoint_sha256[:HASH_DIGITS] if end else "") or MISSING,
             duration(end.device_seconds) if end else MISSING,
         ),

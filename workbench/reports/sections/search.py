@@ -25,11 +25,11 @@ from workbench.reports.quantities import (
     MISSING,
     count,
     duration,
+    even,
     number,
     plain,
     scaled,
     signed,
-    significant,
     unit_of,
 )
 from workbench.reports.shortcomings import control_trial_value
@@ -91,14 +91,14 @@ def _trials(sweep: SweepFacts, chosen: str) -> Table | None:
     keys = list(dict.fromkeys(k for t in sweep.trials for k in numeric_leaves(t.value.params)))
     metric = sweep.trials[0].value.metric if sweep.trials else ""
     unit = unit_of(metric)
-    names = _short(keys)
+    names = [name.replace(".", ".\u200b") for name in _short(keys)]
     return table(
         f"Values tried. {metric}{f' in {unit}' if unit else ''} on validation text at the last "
         "step; only completed trials have one."
-        + (" Columns are keys of the run configuration." if names == keys else ""),
-        ["Trial", "State", metric, *names, "Device time", "Why"],
+        + (" Columns are keys of the run configuration." if len(keys) > 1 else ""),
+        ["Trial", metric, *names, "Time", "State"],
         [_trial_row(trial, keys, chosen) for trial in sweep.trials],
-        numeric=(0, *range(2, 4 + len(keys))),
+        numeric=range(3 + len(keys)),
     )
 
 
@@ -118,15 +118,15 @@ def _trial_row(trial: Cited[Trial], keys: Sequence[str], chosen: str) -> Row:
     suffix = chosen.rpartition("-")[2]
     promoted = suffix.isdigit() and int(suffix) == body.number
     tone = "strong" if promoted else "" if body.state == "completed" else "muted"
+    state = "completed, promoted" if promoted else body.state
     why = body.reason or ("; ".join(f"{k} {v}" for k, v in words.items()))
     return Row(
         cells=(
             str(body.number),
-            "promoted" if promoted else body.state,
             number(body.value) if body.state == "completed" else MISSING,
-            *(significant(leaves.get(key), 3) for key in keys),
+            *(even(leaves.get(key)) for key in keys),
             duration(body.device_seconds),
-            why or MISSING,
+            f"{state}: {why}" if why else state,
         ),
         sources=trial.sources,
         tone=tone,

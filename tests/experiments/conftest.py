@@ -1,0 +1,103 @@
+"""A lab with one answered proposal, in files and git as a researcher would have it."""
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from workbench.experiments.filing import propose
+from workbench.layout import Layout
+from workbench.registry.entries import DataState
+from workbench.registry.ledger import Ledger
+from workbench.scaffold.lab import write_lab
+
+ORIGIN = "example.org/lab"
+ANSWERS = {
+    "foreknowledge: FILL IN": "foreknowledge: none",
+    "minimum_effect: FILL IN": "minimum_effect: 0.01",
+    "superior(FILL IN)": "superior(0.01)",
+    "expected_improvement: FILL IN": "expected_improvement: 0.02",
+}
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    root = tmp_path / "lab"
+    write_lab(root, name="lab", origin=ORIGIN)
+    return Layout(root=root)
+
+
+@pytest.fixture
+def answer() -> Callable[[Path], None]:
+    """Fills in every answer that a fresh proposal owes."""
+
+    def fill(folder: Path) -> None:
+        file = folder / "proposal.md"
+        text = file.read_text("utf-8")
+        for old, new in ANSWERS.items():
+            text = text.replace(old, new)
+        keys = iter(range(1000))
+        text = re.sub(r">-\n( *)FILL IN", lambda m: f">-\n{m[1]}Answer {next(keys)}.", text)
+        file.write_text(text, "utf-8")
+
+    return fill
+
+
+@pytest.fixture
+def folder(layout: Layout, answer: Callable[[Path], None]) -> Path:
+    """An experiment that can be registered."""
+    made = propose(layout, "Does a tuned mixture help?", owner="lead")
+    answer(made)
+    return made
+
+
+@pytest.fixture
+def git(layout: Layout) -> Callable[..., str]:
+    def run(*arguments: str) -> str:
+        identity = ["-c", "user.name=lab", "-c", "user.email=lab@example.org"]
+        command = ["git", *identity, "-C", str(layout.root), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    return run
+
+
+@pytest.fixture
+def committed(folder: Path, git: Callable[..., str]) -> Path:
+    """The experiment, committed."""
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-q", "-m", "Begin the lab")
+    return folder
+
+
+@pytest.fixture
+def ledger(layout: Layout, tmp_path: Path, clock: Callable[[], datetime]) -> Iterator[Ledger]:
+    with Ledger.create(
+        url=f"sqlite:///{layout.state / 'ledger.db'}",
+        origin=ORIGIN,
+        keys_dir=tmp_path / "keys",
+        actor="lead",
+        clock=clock,
+        lab_name="lab",
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+def corpus() -> DataState:
+    counts = {
+        f"{split}_{domain}": 10_000
+        for split in ("train", "validation", "test")
+        for domain in ("code", "docs", "math")
+    }
+    return DataState(
+        corpus="builtin-code-docs-math@1",
+        manifest="sha256:00",
+        documents=counts,
+        tokens=counts,
+        duplicates_removed=1,
+        natural_mixture={"code": 0.4, "docs": 0.3, "math": 0.3},
+    )
