@@ -74,7 +74,8 @@ def test_ask_tpe_learns_once_it_has_seen_enough(open_search) -> None:
         asked = search.ask()
         search.end(asked.number, "completed", (asked.between("a", 0.0, 1.0) - 0.3) ** 2)
     off = [abs(t.coordinates["a"] - 0.3) for t in search.tried()]
-    assert sum(off[14:]) < 0.5 * sum(off[:10])  # ten random ones first
+    # ten random ones first
+    assert sum(off[10:]) / 14 < 0.7 * sum(off[:10]) / 10
 
 
 def test_queue_retry_repeats_the_point_and_takes_no_new_draw(open_search) -> None:
