@@ -1,8 +1,6 @@
 """A small recipe, real ledger and MLflow stores, and a training function that takes no time."""
 
-import contextlib
 import math
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -136,6 +134,8 @@ class StubResult:
         self.last_step = step
         self.device_seconds = float(step)
         self.evaluations = tuple(evaluations)
+        self.rejected_checkpoints = ()
+        self.warnings = ()
         self.final = evaluations[-1][1] if outcome == "completed" else None
 
 
@@ -169,21 +169,15 @@ def registration(ledger: Ledger) -> str:
 
 
 @pytest.fixture(scope="session")
-def empty_mlflow(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("mlflow")
-    Tracker(f"sqlite:///{folder}/mlflow.db", folder / "artifacts", "template")
-    return folder / "mlflow.db"
+def mlflow_uri(tmp_path_factory) -> str:
+    """One store for all tests: a migration takes seconds, another experiment none."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
 
 
 @pytest.fixture
-def tracker(tmp_path: Path, empty_mlflow: Path) -> Tracker:
-    # A migrated store costs seconds; the copy takes in what is still in its write-ahead log.
-    with (
-        contextlib.closing(sqlite3.connect(empty_mlflow)) as source,
-        contextlib.closing(sqlite3.connect(tmp_path / "mlflow.db")) as copy,
-    ):
-        source.backup(copy)
-    return Tracker(f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "artifacts", SUBJECT)
+def tracker(tmp_path: Path, mlflow_uri: str) -> Tracker:
+    name = "".join(c for c in tmp_path.name if c.isalnum())
+    return Tracker(mlflow_uri, tmp_path / "artifacts", name)
 
 
 @pytest.fixture

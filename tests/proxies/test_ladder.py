@@ -115,6 +115,14 @@ def test_ladder_failed_run_follows_the_registered_rule(
     assert len(entries) == (8 if rule == "count" else 9)
 
 
+def test_ladder_values_that_make_no_configuration_fail_the_run(ladder, plan, train) -> None:
+    odd = plan.trials[0].model_copy(update={"params": {"model": {"num_heads": 3}}})
+    summary = ladder(plan, trials=(odd,))
+    assert summary.counts == {"completed": 4, "failed": 4}
+    assert "num_heads 3" in summary.runs[2].reason
+    assert len(train.calls) == 4
+
+
 def test_ladder_without_a_root_is_refused(ladder, plan) -> None:
     with pytest.raises(NotRegisteredError, match="neither a registration"):
         ladder(plan, root="")

@@ -69,14 +69,13 @@ def test_ask_qmc_chooses_among_choices_evenly(open_search) -> None:
 
 
 def test_ask_tpe_learns_once_it_has_seen_enough(open_search) -> None:
-    search = open_search(sampler=Sampler(name="tpe", seed=1))
-    for _ in range(40):
+    search = open_search(sampler=Sampler(name="tpe", seed=1), coordinate_names=("a",))
+    for _ in range(24):
         asked = search.ask()
-        value = (asked.between("a", 0.0, 1.0) - 0.3) ** 2
-        asked.between("b", 0.001, 1.0, log=True)
-        search.end(asked.number, "completed", value)
-    tried = [t.coordinates["a"] for t in search.tried()]
-    assert sum(abs(a - 0.3) for a in tried[20:]) < 0.6 * sum(abs(a - 0.3) for a in tried[:20])
+        search.end(asked.number, "completed", (asked.between("a", 0.0, 1.0) - 0.3) ** 2)
+    off = [abs(t.coordinates["a"] - 0.3) for t in search.tried()]
+    # ten random ones first
+    assert sum(off[10:]) / 14 < 0.7 * sum(off[:10]) / 10
 
 
 def test_queue_retry_repeats_the_point_and_takes_no_new_draw(open_search) -> None:

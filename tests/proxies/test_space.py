@@ -1,4 +1,4 @@
-"""Spaces: what coordinates make of a simplex, and which spaces cannot be searched."""
+"""Spaces: what coordinates make of a simplex, and the way back."""
 
 import math
 import random
@@ -15,7 +15,6 @@ from workbench.proxies.space import (
     coordinate_names,
     coordinates,
     draw,
-    space_faults,
 )
 from workbench.training.config import check_simplex
 
@@ -134,32 +133,3 @@ def test_coordinates_of_a_choice_that_is_not_offered_are_left_out() -> None:
     assert coordinates(space(balance__weight=dimension), {"balance.weight": 0.1}) == {
         "balance.weight": 1
     }
-
-
-def test_space_faults_of_a_sound_space_are_none() -> None:
-    assert space_faults(space(), CONTROL) == []
-
-
-SIMPLEX = {"kind": "simplex", "domains": ["code", "docs", "math"]}
-PHASES = {"kind": "fractions", "ranges": {"decay": [0.1, 0.5]}, "rest": "stable"}
-
-
-@pytest.mark.parametrize(
-    ("key", "dimension", "fault"),
-    [
-        ("mixture", SIMPLEX | {"minimum": 0.34}, "leave nothing to choose"),
-        ("mixture", SIMPLEX | {"domains": ["code", "code"]}, "name one twice"),
-        ("phase_fractions", SIMPLEX, "belongs under 'mixture'"),
-        ("mixture", PHASES, "belong under 'phase_fractions'"),
-        ("phase_fractions", PHASES | {"rest": "cooldown"}, "'cooldown' is no phase"),
-        ("phase_fractions", PHASES | {"rest": "decay"}, "so it has no range"),
-        ("phase_fractions", PHASES | {"ranges": {"decay": [0.5, 0.1]}}, "must rise"),
-        ("phase_fractions", PHASES | {"ranges": {"decay": [0.1, 0.95]}}, "1.05, above 1"),
-        ("balance.weight", {"kind": "log_uniform", "low": 0.1, "high": 0.1}, "must be below"),
-        ("balance.weight", {"kind": "uniform", "low": 0.2, "high": math.inf}, "must be below"),
-        ("balance.weight", {"kind": "choice", "values": [0.1, 0.1]}, "listed twice"),
-    ],
-)
-def test_space_faults_name_the_key_and_the_value(key: str, dimension: dict, fault: str) -> None:
-    faults = space_faults(space(**{key.replace(".", "__"): dimension}), CONTROL)
-    assert any(fault in text and text.startswith(f"{key}:") for text in faults), faults

@@ -8,6 +8,7 @@ import pytest
 
 from tests.proxies.conftest import SUBJECT, StubCorpus, StubTraining
 from workbench.errors import ConflictError, IntegrityError, NotRegisteredError, RunFailedError
+from workbench.proxies.recipe import Recipe
 from workbench.proxies.sweep import run_sweep
 from workbench.proxies.sweep_plan import SweepRun, SweepSummary
 from workbench.registry.ledger import Ledger
@@ -178,6 +179,19 @@ def test_sweep_value_that_is_not_finite_never_counts_as_completed(
     monkeypatch.setattr("tests.proxies.conftest.bits", lambda config, seed: value)
     with pytest.raises(RunFailedError, match="no trial"):
         sweep(plan)
+
+
+def test_sweep_values_that_make_no_configuration_fail_the_trial(sweep, plan, train) -> None:
+    values = plan.recipe.model_dump(mode="json")
+    # at this scale, 3 heads do not divide the width
+    values["space"] = {"model.num_heads": {"kind": "choice", "values": [2, 3]}}
+    values["base"]["model"]["num_kv_heads"] = 1
+    summary = sweep(plan, recipe=Recipe.model_validate(values), budget_trials=6)
+    assert summary.counts["failed"] >= 1
+    assert summary.counts["completed"] + summary.counts["failed"] == 6
+    failed = next(t for t in summary.trials if t.state == "failed")
+    assert "num_heads 3" in failed.reason
+    assert len(train.calls) == summary.counts["completed"]
 
 
 def test_sweep_pruned_trials_are_shown_and_count(sweep, plan, train) -> None:

@@ -21,6 +21,7 @@ from workbench.proxies.proxy import (
     ProxyTask,
     TrainFunction,
     finish_tracked,
+    refused_end,
     tracked_params,
     train_proxy,
 )
@@ -192,9 +193,15 @@ class _Ladder:
         )
 
     def _rerun(self, rerun: _Rerun) -> None:
+        seed = rerun_seed(self._plan.root, rerun.scale, rerun.index)
+        try:
+            config = self._plan.recipe.at_scale(rerun.scale, rerun.params)
+        except ValueError as error:
+            self._append(rerun, seed, 0, "", refused_end(error))
+            return
         task = ProxyTask(
-            config=self._plan.recipe.at_scale(rerun.scale, rerun.params),
-            seed=rerun_seed(self._plan.root, rerun.scale, rerun.index),
+            config=config,
+            seed=seed,
             folder=self._folder / rerun.name,
             metric=self._plan.metric,
             divergence=self._plan.divergence,
@@ -209,19 +216,21 @@ class _Ladder:
             lambda step, steps, loss: self._show(rerun.name, step, steps, loss),
         )
         finish_tracked(self._tracker, run_id, end.state)
-        self._append(rerun, task, run_id, end)
+        self._append(rerun, seed, total_parameters(config.model), run_id, end)
         self._show(rerun.name, end.steps, task.config.steps, None)
 
-    def _append(self, rerun: _Rerun, task: ProxyTask, run_id: str, end: ProxyEnd) -> None:
+    def _append(
+        self, rerun: _Rerun, seed: int, parameters: int, run_id: str, end: ProxyEnd
+    ) -> None:
         # The folder's seconds hold those of an earlier end of the same run, which has its entry.
         told = math.fsum(run.device_seconds for run in self._runs if rerun.is_of(run))
         body = ProxyRun(
             mode=self._plan.mode,
             candidate=rerun.candidate,
             scale=rerun.scale,
-            parameters=total_parameters(task.config.model),
+            parameters=parameters,
             seed_index=rerun.index,
-            seed=str(task.seed),
+            seed=str(seed),
             params=dict(rerun.params),
             state=end.state,
             metric=self._plan.metric,

@@ -94,9 +94,28 @@ def train_proxy(
         return broken_end(task, "failed", _one_line(error))
     value = (result.final or {}).get(task.metric)
     if result.outcome == "completed" and value is not None and math.isfinite(value):
-        return _end(task, result, earlier, state="completed", value=value)
+        return _end(task, result, earlier, state="completed", value=value, reason=_remarks(result))
     state, reason = _state(result, task.metric, value)
     return _end(task, result, earlier, state=state, reason=reason)
+
+
+def refused_end(error: ValueError) -> ProxyEnd:
+    """Return the end of a proxy whose values make no configuration: it never began."""
+    detail = " ".join(str(error).split())[:500]
+    return idle_end("failed", f"its values make no configuration: {detail}")
+
+
+def idle_end(state: TrialState, reason: str) -> ProxyEnd:
+    """Return the end of a proxy that did not train a step."""
+    return ProxyEnd(
+        state=state,
+        value=None,
+        last_value=None,
+        steps=0,
+        tokens=0,
+        device_seconds=0.0,
+        reason=reason,
+    )
 
 
 def broken_end(task: ProxyTask, state: TrialState, reason: str) -> ProxyEnd:
@@ -169,6 +188,12 @@ def _end(
         device_seconds=earlier + result.device_seconds,
         reason=reason,
     )
+
+
+def _remarks(result: RunResult) -> str:
+    """Return what went wrong beside a training that completed."""
+    rejected = [f"{c.path.name} rejected: {c.reason}" for c in result.rejected_checkpoints]
+    return "; ".join([*rejected, *result.warnings])
 
 
 def _one_line(error: Exception) -> str:

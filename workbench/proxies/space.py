@@ -15,7 +15,6 @@ from workbench.proxies.recipe import (
     LogUniform,
     MixtureSpace,
     PhaseSpace,
-    Uniform,
     nested,
 )
 
@@ -69,16 +68,6 @@ def coordinate_names(space: Mapping[str, Dimension]) -> tuple[str, ...]:
     for key, dimension in space.items():
         names += [f"{key}.{part}" for part in _parts(dimension)] or [key]
     return tuple(names)
-
-
-def space_faults(space: Mapping[str, Dimension], control: Mapping[str, Json]) -> list[str]:
-    """Return what is wrong with a space, each fault with its key and the offending value.
-
-    Args:
-        space: Dotted key to dimension.
-        control: The control's value under each dotted key.
-    """
-    return [fault for key in space for fault in _faults(key, space[key], control[key])]
 
 
 def _value(key: str, dimension: Dimension, control: Json, source: Source) -> Json:
@@ -152,46 +141,3 @@ def _parts(dimension: Dimension) -> tuple[str, ...]:
     if isinstance(dimension, MixtureSpace):
         return dimension.domains
     return tuple(dimension.ranges) if isinstance(dimension, PhaseSpace) else ()
-
-
-def _faults(key: str, dimension: Dimension, control: Json) -> list[str]:
-    if isinstance(dimension, MixtureSpace):
-        return _mixture_faults(key, dimension)
-    if isinstance(dimension, PhaseSpace):
-        return _phase_faults(key, dimension, control)
-    if isinstance(dimension, Uniform | LogUniform):
-        ordered = math.isfinite(dimension.low) and dimension.low < dimension.high < math.inf
-        return [] if ordered else [f"{key}: low {dimension.low} must be below {dimension.high}"]
-    repeated = sorted({str(v) for v in dimension.values if dimension.values.count(v) > 1})
-    return [f"{key}: values {repeated} are listed twice"] if repeated else []
-
-
-def _mixture_faults(key: str, dimension: MixtureSpace) -> list[str]:
-    faults = []
-    if key != "mixture":
-        faults.append(f"{key}: a simplex over domains belongs under 'mixture'")
-    if len(set(dimension.domains)) < len(dimension.domains):
-        faults.append(f"{key}: domains {list(dimension.domains)} name one twice")
-    if dimension.minimum * len(dimension.domains) >= 1:
-        faults.append(
-            f"{key}: {len(dimension.domains)} shares of at least {dimension.minimum} leave nothing"
-            " to choose"
-        )
-    return faults
-
-
-def _phase_faults(key: str, dimension: PhaseSpace, control: Json) -> list[str]:
-    if key != "phase_fractions" or not isinstance(control, Mapping):
-        return [f"{key}: fractions of phases belong under 'phase_fractions'"]
-    named = [*dimension.ranges, dimension.rest]
-    faults = [f"{key}: {phase!r} is no phase" for phase in named if phase not in control]
-    if dimension.rest in dimension.ranges:
-        faults.append(f"{key}: {dimension.rest!r} takes the rest, so it has no range")
-    bad = {p: r for p, r in dimension.ranges.items() if not 0 <= r[0] < r[1] <= 1}
-    if bad:
-        faults.append(f"{key}: ranges {bad} must rise within [0, 1]")
-    fixed = [share for phase, share in control.items() if phase not in named]
-    most = math.fsum([high for _, high in dimension.ranges.values()] + fixed)
-    if most > 1 + 1e-12:
-        faults.append(f"{key}: the other phases can add up to {most:.6g}, above 1")
-    return faults

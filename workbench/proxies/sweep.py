@@ -18,6 +18,8 @@ from workbench.proxies.proxy import (
     TrainFunction,
     broken_end,
     finish_tracked,
+    idle_end,
+    refused_end,
     tracked_params,
     train_proxy,
 )
@@ -187,7 +189,11 @@ class _Sweep:
         # A point that was asked for by its values keeps them to the last bit.
         params = asked.tried.notes.get("params", drawn)
         self._search.note(asked.number, "params", params)
-        task = self._task(asked.number, asked.tried.draw, params)
+        try:
+            task = self._task(asked.number, asked.tried.draw, params)
+        except ValueError as error:
+            self._close(self._search.tried()[asked.number], refused_end(error))
+            return
         name = candidate_name(asked.number)
         run_id = self._tracker.start_run(
             name,
@@ -276,25 +282,23 @@ class _Sweep:
             self._tracker.finish(run.run_id, "KILLED", outcome="lost")
 
     def _lose(self, tried: Tried, reason: str) -> None:
-        if "params" in tried.notes:
-            task = self._task(tried.number, tried.draw, tried.notes["params"])
-            end = broken_end(task, "lost", reason)
-        else:
-            end = ProxyEnd(
-                state="lost",
-                value=None,
-                last_value=None,
-                steps=0,
-                tokens=0,
-                device_seconds=0.0,
-                reason=f"{reason}, before it began",
-            )
-        what = "counts as lost" if tried.retry_of is not None else "will be run once more"
+        end = self._lost_end(tried, reason)
+        again = end.state == "lost" and tried.retry_of is None
+        what = "will be run once more" if again else "uses up budget"
         self._recovered.append(
-            f"{candidate_name(tried.number)} was lost after step {end.steps} "
+            f"{candidate_name(tried.number)} was {end.state} after step {end.steps} "
             f"({end.device_seconds:.1f} device-seconds): {reason}; it {what}"
         )
         self._close(tried, end)
+
+    def _lost_end(self, tried: Tried, reason: str) -> ProxyEnd:
+        if "params" not in tried.notes:
+            return idle_end("lost", f"{reason}, before it began")
+        try:
+            task = self._task(tried.number, tried.draw, tried.notes["params"])
+        except ValueError as error:
+            return refused_end(error)
+        return broken_end(task, "lost", reason)
 
     def _refuse_forgotten(self, recorded: set[int], everything: list[Tried]) -> None:
         forgotten = sorted(recorded - {tried.number for tried in everything})
