@@ -50,8 +50,8 @@ def test_sweep_and_ladder_killed_continue_to_the_same_total(tmp_path: Path) -> N
     assert status.pop("trial-02") == "KILLED"
     assert set(status.values()) == {"FINISHED"}
     assert len(status) == 2 + 4 + 8
-    # The continued re-run is one MLflow run. What its recorder held back when it was killed (at most
-    # two seconds) is in the telemetry file only; everything since the checkpoint is in both.
+    # One MLflow run. What its recorder held back when it was killed (at most two seconds) is in the
+    # telemetry file only; everything since the checkpoint is in both.
     again = tracker.find_runs({"workbench.run": "control-m-seed-1"})
     assert len(again) == 1
     steps = [step for step, _ in tracker.series(again[0].run_id, "bpb_macro")]
