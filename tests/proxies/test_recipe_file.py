@@ -50,7 +50,7 @@ def test_load_recipe_default_gives_its_scales() -> None:
         # scales
         ("- name: s2", "- name: s1", "  - name: s1\n    #", "'s1' is defined twice"),
         ("model.d_model: 96", "model.dmodel: 96", "      model.dmodel", "is not a key"),
-        ("model.d_model: 96", "model.d_model: 97", "      model.d_model", "num_heads 4"),
+        ("model.d_model: 96", "model.d_model: 97", "      model.d_model", "num_heads 2"),
         ("model.d_model: 96", "model.d_model: wide", "      model.d_model", "not 'wide'"),
         ("model.d_model: 96", "model: 96", "      model: 96", "holds several keys"),
         ("model.d_model: 96", "balance.weight: 1", "      balance.weight", "the recipe's space"),

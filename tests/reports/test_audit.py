@@ -177,3 +177,18 @@ def test_log_without_a_verdict_has_nothing_to_audit() -> None:
     log.found = [e for e in log.found if not isinstance(e.body, Verdict)]
     assert audit_claims(log) == []
     assert log.found[1].subject == EXPERIMENT
+
+
+def test_forecast_made_after_a_run_began_fails() -> None:
+    log = sample_log()
+    forecast = next(e.body for e in log.found if e.kind == "forecast")
+    log.append(forecast)
+    assert failed(log) == ["forecast scores follow from the forecasts"]
+
+
+def test_exploratory_runs_at_any_time_leave_the_claim_alone() -> None:
+    log = sample_log()
+    place = next(i for i, e in enumerate(log.found) if isinstance(e.body, RunStarted))
+    start = log.found[place].body.model_copy(update={"mode": "exploratory", "run": "try/seed-0"})
+    log.append(start)
+    assert failed(log) == []

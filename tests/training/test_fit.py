@@ -80,7 +80,7 @@ def train(config, corpus, folder, *recorders, seed=7, divergence=NEVER, **more):
         folder=folder,
         recorders=recorders,
         divergence=divergence,
-        **more,
+        **{"accelerator": "cpu", **more},
     )
 
 
@@ -204,6 +204,7 @@ fit(
     folder=Path(folder),
     recorders=[Killer()],
     divergence=DivergenceRule(loss_above=1000.0, patience=3),
+    accelerator="cpu",
 )
 """
 
@@ -476,3 +477,13 @@ def test_sentinel_reports_what_it_saw(make_config, corpus, tmp_path):
     )
     [finding] = [f for f in result.findings if f.signature == "divergence"]
     assert (finding.began_step, finding.detected_step) == (1, 5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_run_on_a_gpu_completes_and_resumes(make_config, corpus, tmp_path):
+    with pytest.raises(Killed):
+        train(make_config(), corpus, tmp_path, Listener(6, die), accelerator="auto")
+    result = train(make_config(), corpus, tmp_path, accelerator="auto")
+    assert (result.outcome, result.from_step) == ("completed", 4)
+    assert result.final["bpb_macro"] > 0

@@ -9,7 +9,14 @@ from workbench.analysis.claims import Judgement, judge
 from workbench.analysis.forecasts import score
 from workbench.canonical import freeze
 from workbench.errors import InvalidFileError
-from workbench.registry.entries import Exposure, Forecast, ForecastScore, Registration, Verdict
+from workbench.registry.entries import (
+    Exposure,
+    Forecast,
+    ForecastScore,
+    Registration,
+    RunStarted,
+    Verdict,
+)
 from workbench.registry.log import LogSource
 from workbench.registry.proposal import Proposal
 from workbench.reports.documents import written_proposal
@@ -210,7 +217,8 @@ def _order_faults(claim: Claim, opened: Cited[Exposure]) -> Iterator[str]:
     place = opened.sources[0].sequence
     if place > claim.verdict.sources[0].sequence:
         yield "the sealed test split was opened after the verdict"
-    late = [s for s in merged_sources(claim.facts.starts) if s.sequence > place]
+    starts = confirmatory_starts(claim.facts)
+    late = [s for s in merged_sources(starts) if s.sequence > place]
     if late:
         yield f"{len(late)} run attempts started after the sealed test split was opened"
 
@@ -275,6 +283,8 @@ def check_scores(claim: Claim) -> Iterator[str]:
     scored = {item.target: item for item in verdict.scores}
     if verdict.outcome != "void":
         yield from (f"the forecast of {t} was never scored" for t in forecasts if t not in scored)
+    late = forecasts_after_runs(claim.facts)
+    yield from (f"the forecast of {t} was made after a full-scale run began" for t in late)
     observed = _observed(verdict)
     for target, recorded in scored.items():
         if target not in forecasts:
@@ -282,6 +292,22 @@ def check_scores(claim: Claim) -> Iterator[str]:
             continue
         yield from _differs(f"observed {target}", recorded.observed, observed.get(target))
         yield from _score_faults(forecasts[target], recorded)
+
+
+def confirmatory_starts(facts: ExperimentFacts) -> list[Cited[RunStarted]]:
+    """Return the attempts that belong to the registered runs; exploring is free at any time."""
+    return [start for start in facts.starts if start.value.mode == "confirmatory"]
+
+
+def forecasts_after_runs(facts: ExperimentFacts) -> list[str]:
+    """Return the targets whose forecast came after the first full-scale run began."""
+    starts = confirmatory_starts(facts)
+    first = min((start.sources[0].sequence for start in starts), default=None)
+    return [
+        forecast.value.target
+        for forecast in facts.forecasts
+        if first is not None and forecast.sources[0].sequence > first
+    ]
 
 
 def _observed(verdict: Verdict) -> dict[str, float | None]:

@@ -9,6 +9,7 @@ from workbench.layout import safe_name
 from workbench.reports.accounting import bill
 from workbench.reports.blocks import Row, Table, table
 from workbench.reports.facts import ExperimentFacts, Source
+from workbench.reports.narrative import listed
 from workbench.reports.quantities import (
     MISSING,
     calendar_day,
@@ -69,8 +70,13 @@ def index_of(found: Sequence[ExperimentFacts]) -> Index:
         as_of=f"As of entry {last.sequence}, {stamp(last.time)}",
         rows=tuple(_row(facts) for facts in sorted(found, key=_order)),
         calibration=_calibration(found),
-        scored=f"{scored} scored; no grade is given below {CALIBRATION_MINIMUM}.",
+        scored=f"{scored} scored{_where(found)}; no grade is given below {CALIBRATION_MINIMUM}.",
     )
+
+
+def _where(found: Sequence[ExperimentFacts]) -> str:
+    entries = [str(f.verdict.sources[0].sequence) for f in found if f.verdict]
+    return f" in {'entry' if len(entries) == 1 else 'entries'} {listed(entries)}" if entries else ""
 
 
 def folder_name(experiment: str) -> str:
@@ -132,5 +138,5 @@ def _calibration(found: Sequence[ExperimentFacts]) -> Table | None:
         "experiment are not independent of each other.",
         ["Interval", "Held", "Share", "Bounds"],
         rows,
-        numeric=(0, 1, 2, 3),
+        numeric=(1, 2, 3),
     )

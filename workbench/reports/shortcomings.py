@@ -1,5 +1,6 @@
 """What did not work, and what the record cannot show."""
 
+from workbench.canonical import freeze
 from workbench.registry.entries import Candidate
 from workbench.reports.accounting import bill
 from workbench.reports.facts import Cited, ExperimentFacts, merged_sources
@@ -41,9 +42,9 @@ def control_trial_value(facts: ExperimentFacts) -> Cited[float] | None:
     """Return the sweep's value of the control point: its first trial with the control's values."""
     if facts.sweep is None or facts.registration is None:
         return None
-    control = facts.registration.value.control
+    control = freeze(facts.registration.value.control)
     for trial in facts.sweep.trials:
-        if trial.value.params == control and trial.value.value is not None:
+        if freeze(trial.value.params) == control and trial.value.value is not None:
             return Cited(value=trial.value.value, sources=trial.sources)
     return None
 

@@ -28,7 +28,7 @@ def state_of(facts: ExperimentFacts) -> str:
         return facts.verdict.value.outcome
     if facts.promotion and facts.promotion.value.chosen == "none":
         return "stopped"
-    if facts.starts:
+    if run_lineages(facts):
         return "ran" if len(completed_runs(facts)) == planned_runs(facts) else "running"
     if facts.promotion:
         return "promoted"

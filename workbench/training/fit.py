@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import torch
 from lightning.pytorch import Trainer
@@ -55,6 +56,7 @@ def fit(
     divergence: DivergenceRule,
     progress: Progress | None = None,
     clock: Callable[[], float] = time.time,
+    accelerator: Literal["auto", "cpu"] = "auto",
 ) -> RunResult:
     """Train to the end of the run, to its divergence, or until a recorder prunes it.
 
@@ -71,6 +73,7 @@ def fit(
         divergence: when the run counts as diverged.
         progress: called after every step with steps done, steps planned and loss.
         clock: seconds since 1970, for telemetry.
+        accelerator: ``auto`` takes a GPU where there is one; only the CPU repeats to the last bit.
 
     Raises:
         ConflictError: another process trains in the folder, or its checkpoint, the corpus and the
@@ -101,7 +104,7 @@ def fit(
                 clock=clock,
             )
             if start.from_step < config.steps:
-                _train(module, loader, supervisor, start, folder)
+                _train(module, loader, supervisor, start, folder, accelerator)
             else:
                 _restore_complete(module, loader, supervisor, start)
             outcome = _outcome(supervisor, module, stop)
@@ -158,10 +161,11 @@ def _train(
     supervisor: Supervisor,
     start: ResumePoint,
     folder: Path,
+    accelerator: str,
 ) -> None:
     with _quiet_lightning():
         trainer = Trainer(
-            accelerator="auto",
+            accelerator=accelerator,
             devices=1,
             precision="32-true" if module.identity.config.precision == "fp32" else "bf16-mixed",
             max_epochs=1,

@@ -183,14 +183,14 @@ def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return powers of ten, or also 2 and 5 times them when few powers fit."""
+    """Return powers of ten, with multiples when few fit, or round values of a narrow range."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for multiples in ((1,), (1, 3), (1, 2, 5)):
         found = [m * 10.0**e for e in exponents for m in multiples]
         inside = [value for value in found if low * 0.999 <= value <= high * 1.001]
         if len(inside) >= 3:
             return inside
-    return inside or [low, high]
+    return inside if len(inside) > 1 else ticks(low, high, 4)
 
 
 def tick_labels(values: Sequence[float]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from workbench.registry.entries import Verdict
 from workbench.reports.accounting import Cost, bill
-from workbench.reports.audit import AuditFinding, audit_experiment
+from workbench.reports.audit import AuditFinding, audit_experiment, forecasts_after_runs
 from workbench.reports.blocks import (
     Block,
     Heading,
@@ -86,11 +86,13 @@ def _forecasts(facts: ExperimentFacts) -> Table | None:
         )
     metric = facts.forecasts[0].value.metric
     unit = unit_of(metric)
+    late = forecasts_after_runs(facts)
+    when = "NOT all made before the full-scale runs" if late else "made before any full-scale run"
     ratio = significant(facts.forecasts[0].value.extrapolation_ratio, 3)
     return table(
-        f"Forecasts of {metric}{f' in {unit}' if unit else ''}, made before any full-scale run; "
+        f"Forecasts of {metric}{f' in {unit}' if unit else ''}, {when}; "
         f"full scale is {ratio} times the training compute of the largest proxy.",
-        ["Target", "Method", "Forecast", "50 %", "80 %", "95 %", "Observed"],
+        ["Target", "Method", "Forecast", "50\u202f%", "80\u202f%", "95\u202f%", "Observed"],
         rows,
         numeric=(2, 3, 4, 5, 6),
     )
@@ -101,7 +103,7 @@ def _scores(facts: ExperimentFacts) -> Table | None:
         return None
     rows = []
     for score in facts.verdict.value.scores:
-        inside = [f"{key[1:]} %" for key, covered in score.covered.items() if covered]
+        inside = [f"{key[1:]}\u202f%" for key, covered in score.covered.items() if covered]
         rivals = ", ".join(
             f"{name.replace('_', ' ')} {significant(crps, 3)}"
             for name, crps in score.crps_baselines.items()
