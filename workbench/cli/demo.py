@@ -24,14 +24,14 @@ QUICK = {
 }
 QUICK_RECIPE = {
     "max_bytes: 3000000": "max_bytes: 600000",
-    "max_bytes: 1000000": "max_bytes: 300000",
-    "bytes_per_domain: 60000": "bytes_per_domain: 8000",
+    "max_bytes: 600000": "max_bytes: 200000",
+    "bytes_per_domain: 40000": "bytes_per_domain: 8000",
     "steps: 120": "steps: 24",
-    "steps: 200": "steps: 36",
+    "steps: 160": "steps: 32",
     "every: 40": "every: 12",
     "every: 60": "every: 20",
 }
-QUICK_FULL = {"steps: 300": "steps: 48"}
+QUICK_FULL = {"steps: 240": "steps: 48"}
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -127,7 +127,7 @@ def _commit(message: str) -> None:
 
 
 def _closing(lab: Path, said: list[str], took: float) -> None:
-    page = next((lab / "reports").glob("0001-*/chronicle.html"), lab / "reports")
+    page = next((lab / "reports").glob("0001-*/chronicle.html"), lab / "reports").resolve()
     say(f"\nThe whole loop took {seconds(took)}. Look at", bold=True)
     say(f"  {page}")
     say("    the chronicle: everything above, from the ledger alone", dim=True)

@@ -1,5 +1,6 @@
 """The command line: ``workbench COMMAND``. Refusals end with their class's exit code."""
 
+import os
 import sys
 
 import typer
@@ -38,6 +39,9 @@ def root(
 
 def main() -> None:
     """Run the command line and turn a refusal into a message and an exit code."""
+    # Read by torch's OpenMP when it loads. See docs/decisions/0006: on shared cores the default made
+    # a training step eight times slower.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         app()
     except WorkbenchError as error:

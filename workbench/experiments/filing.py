@@ -274,7 +274,7 @@ def _form(recipe: Recipe, path: str, *, number: str, name: str, title: str, owne
 
 
 def _overrides(recipe: Recipe) -> list[Override]:
-    """Return a full scale of twice the base in width and depth and 2.5 times its steps."""
+    """Return a full scale of twice the base in width, depth and steps."""
     model, steps = recipe.base.model, recipe.base.steps
     lr = float(f"{recipe.base.optimizer.lr * 2**-0.5:.3g}")
     grown = [
@@ -288,7 +288,7 @@ def _overrides(recipe: Recipe) -> list[Override]:
             value=2 * model.num_layers,
             why="twice the depth, so that width and depth grow together",
         ),
-        Override(key="steps", value=steps * 5 // 2, why="more tokens for the larger model"),
+        Override(key="steps", value=steps * 2, why="more tokens for the larger model"),
         Override(
             key="optimizer.lr",
             value=lr,
