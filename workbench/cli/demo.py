@@ -127,7 +127,8 @@ def _commit(message: str) -> None:
 
 
 def _closing(lab: Path, said: list[str], took: float) -> None:
-    page = next((lab / "reports").glob("0001-*/chronicle.html"), lab / "reports").resolve()
+    pages = (lab / "reports").glob("0001-*/chronicle.html")
+    page = next(pages, lab / "reports").resolve()
     say(f"\nThe whole loop took {seconds(took)}. Look at", bold=True)
     say(f"  {page}")
     say("    the chronicle: everything above, from the ledger alone", dim=True)
