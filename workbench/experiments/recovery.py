@@ -138,7 +138,7 @@ def record_findings(
             began_step=finding.began_step,
             detected_step=finding.detected_step,
             symptom=finding.symptom,
-            action=f"none was taken; known remedy: {finding.fix}",
+            action=f"no action was taken; known remedy: {finding.fix}",
             lost_steps=0,
             lost_tokens=0,
             lost_device_seconds=0.0,
