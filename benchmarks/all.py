@@ -25,7 +25,7 @@ def main() -> None:
         "# Benchmarks",
         "",
         "Ratios of medians of interleaved runs against a named peer, both measured in one process",
-        f"run on {platform.machine()}, Python {platform.python_version()}. Written by `make bench`.",
+        f"run on {platform.machine()}, Python {platform.python_version()}, by `make bench`.",
         "",
         "| benchmark | goal | ratio | target | met | peer | runs |",
         "|---|---|---|---|---|---|---|",
