@@ -63,8 +63,8 @@ def check(number: Number) -> None:
         )
         if plan.detectable_sd is not None:
             say(
-                "The effect you call worth acting on is shown with power 0.8 if the seeds of an arm "
-                f"vary by at most {plan.detectable_sd:.2g} (standard deviation)."
+                "The effect you call worth acting on is shown with power 0.8 if the seeds of an "
+                f"arm vary by at most {plan.detectable_sd:.2g} (standard deviation)."
             )
     say(f"{checked.experiment}: no faults. Next: workbench register {number}")
 
