@@ -411,15 +411,18 @@ class Lab:
         index, all_written = write_chronicles(source, reports)
         return [index, *(path for w in all_written for path in (w.html, w.markdown))]
 
-    def verify(self, *, published: bool = False) -> Verification:
-        """Verify the ledger offline and recompute every verdict from it."""
+    def verify(self, *, kept_head: str | None = None) -> Verification:
+        """Verify the ledger offline and recompute every verdict from it.
+
+        Args:
+            kept_head: A signed head that the reader kept from before, verbatim. Without one, the
+                published head is taken where a store is verified.
+        """
         from workbench.reports.verification import verify_lab
 
-        log = self._published() if published or not self._has_store() else self._stored()
-        return verify_lab(log, vkey=log.vkey, kept_head=self._kept_head(log))
-
-    def _published(self) -> PublishedLog:
-        return PublishedLog(self.layout.registry)
+        log = self.source()
+        kept = kept_head if kept_head is not None else self._kept_head(log)
+        return verify_lab(log, vkey=log.vkey, kept_head=kept)
 
     def _stored(self) -> Ledger:
         return Ledger.inspect(
@@ -438,6 +441,27 @@ class Lab:
         from workbench.registry.publish import publish
 
         return publish(self.source(), self.layout.registry)
+
+
+def verify_published(
+    folder: Path, *, vkey: str | None = None, kept_head: str | None = None
+) -> Verification:
+    """Verify published files alone: no lab, no store and no keys are needed.
+
+    Args:
+        folder: Holds the published log.
+        vkey: The log's verifier key from a place that its keeper does not control; without one,
+            the key that lies beside the log is believed.
+        kept_head: A signed head that the reader kept from before, verbatim.
+
+    Raises:
+        NotFoundError: nothing was published there.
+    """
+    from workbench.reports.verification import verify_lab
+
+    log = PublishedLog(folder)
+    log.head()
+    return verify_lab(log, vkey=vkey or log.vkey, kept_head=kept_head)
 
 
 def _require_training_extra() -> None:

@@ -134,7 +134,7 @@ def _closing(lab: Path, said: list[str], took: float) -> None:
     say("    the chronicle: everything above, from the ledger alone", dim=True)
     store = (lab / ".workbench" / "mlflow.db").resolve()
     say(f"  mlflow ui --backend-store-uri sqlite:///{store}")
-    say("    the sweep as a parent run with its trials as children", dim=True)
+    say('    "Model training", then the experiment: a sweep with its trials as children', dim=True)
     say(f"The commands it ran, in {lab}:")
     for command in said:
         say(f"  {command}")

@@ -61,6 +61,11 @@ def check(number: Number) -> None:
             f"full-scale runs: {(plan.trial_tokens + plan.proxy_tokens) / 1e6:.3g} M proxy tokens, "
             f"{plan.full_tokens / 1e6:.3g} M full-scale tokens."
         )
+        if plan.detectable_sd is not None:
+            say(
+                "The effect you call worth acting on is shown with power 0.8 if the seeds of an "
+                f"arm vary by at most {plan.detectable_sd:.2g} (standard deviation)."
+            )
     say(f"{checked.experiment}: no faults. Next: workbench register {number}")
 
 

@@ -39,8 +39,8 @@ def root(
 
 def main() -> None:
     """Run the command line and turn a refusal into a message and an exit code."""
-    # Read by torch's OpenMP when it loads. See docs/decisions/0006: on shared cores the default made
-    # a training step eight times slower.
+    # Read by torch's OpenMP when it loads. On shared cores the default made a training step eight
+    # times slower (docs/decisions/0006).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         app()

@@ -1,11 +1,12 @@
 """Commands that read: status, chronicle, verify, publish."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from workbench.cli.show import print_json, print_table, say, seconds
+from workbench.cli.show import print_json, print_table, read_text, say, seconds
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 
@@ -55,14 +56,25 @@ def chronicle(
 
 def verify(
     published: Annotated[
-        bool, typer.Option("--published", help="Read registry/ even where a store is at hand.")
-    ] = False,
+        Path | None,
+        typer.Option("--from", help="Published files to verify; needs no lab, store or keys."),
+    ] = None,
+    head: Annotated[
+        Path | None, typer.Option("--head", help="A signed tree head that you kept from before.")
+    ] = None,
+    key: Annotated[
+        str, typer.Option("--key", help="The log's verifier key from a place you trust.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
-    from workbench.lab import Lab
+    from workbench.lab import Lab, verify_published
 
-    report = Lab.open().verify(published=published)
+    kept = read_text(head) if head else None
+    if published is None:
+        report = Lab.open().verify(kept_head=kept)
+    else:
+        report = verify_published(published, vkey=key or None, kept_head=kept)
     if as_json:
         print_json(asdict(report))
     else:

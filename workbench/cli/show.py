@@ -7,10 +7,12 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
 
+from workbench.errors import InvalidFileError
 from workbench.experiments.progress import Progress
 
 
@@ -47,6 +49,18 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         # As text, never as markup: a title may hold brackets.
         table.add_row(*(Text(cell) for cell in row))
     Console(highlight=False).print(table)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file that the user named.
+
+    Raises:
+        InvalidFileError: it cannot be read as UTF-8.
+    """
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidFileError(f"{path} cannot be read: {error}") from error
 
 
 @contextmanager

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.data.stream import Accounting
 from workbench.errors import ConflictError, NotFoundError
 from workbench.experiments.attempts import Attempt, histories
 from workbench.experiments.plan import ExperimentPlan
 from workbench.registry.entries import (
     CurvePoint,
+    DomainUse,
     EvaluationPoint,
     Incident,
     Outcome,
@@ -33,6 +35,8 @@ class Ending:
     outcome: Outcome
     reason: str
     planned_steps: int
+    drawn: Accounting | None = None
+    """What the run drew from each domain, when it ended by itself."""
 
 
 def close_lost_attempts(ledger: Ledger, plan: ExperimentPlan, folder: Path) -> list[str]:
@@ -86,6 +90,7 @@ def record_end(
         telemetry_sha256=trace.telemetry_sha256,
         curve=[CurvePoint(step=step, loss=loss) for step, loss in trace.curve],
         evaluations=[EvaluationPoint(step=s, values=values) for s, values in trace.evaluations],
+        drawn=_domain_use(ending.drawn),
         reason=ending.reason,
     )
     refs = (*plan.refs, attempt.start_entry.leaf)
@@ -138,7 +143,7 @@ def record_findings(
             began_step=finding.began_step,
             detected_step=finding.detected_step,
             symptom=finding.symptom,
-            action=f"none was taken; known remedy: {finding.fix}",
+            action=f"no action was taken; known remedy: {finding.fix}",
             lost_steps=0,
             lost_tokens=0,
             lost_device_seconds=0.0,
@@ -165,6 +170,21 @@ def _interruption(started: RunStarted, ended: RunEnded, trace: AttemptTrace) -> 
         lost_tokens=round(trace.tokens * share),
         lost_device_seconds=trace.device_seconds * share,
     )
+
+
+def _domain_use(drawn: Accounting | None) -> dict[str, DomainUse]:
+    if drawn is None:
+        return {}
+    return {
+        domain: DomainUse(
+            tokens=tokens,
+            share=drawn.shares[domain],
+            stated=drawn.stated[domain],
+            epochs=drawn.epochs[domain],
+        )
+        for domain, tokens in drawn.tokens.items()
+        if domain in drawn.shares
+    }
 
 
 def _refuse_if_alive(run: str, folder: Path) -> None:

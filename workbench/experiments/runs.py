@@ -146,7 +146,13 @@ class Runner:
             "completed" if result.outcome == "completed" else "diverged"
         )
         record_findings(self.ledger, self.plan, attempt, result.findings)
-        self._end(attempt, config, folder, outcome, result.reason)
+        ending = Ending(
+            outcome=outcome,
+            reason=result.reason,
+            planned_steps=config.steps,
+            drawn=result.mixture,
+        )
+        record_end(self.ledger, self.plan, attempt, folder, ending)
         status: Literal["FINISHED", "FAILED"] = "FINISHED" if outcome == "completed" else "FAILED"
         self.tracker.finish(attempt.started.mlflow_run, status, outcome=outcome)
         self.progress(run, config.steps, config.steps, outcome)
@@ -156,7 +162,7 @@ class Runner:
         attempt: Attempt,
         config: RunConfig,
         folder: Path,
-        outcome: Literal["completed", "diverged", "killed", "failed"],
+        outcome: Literal["killed", "failed"],
         reason: str,
     ) -> None:
         ending = Ending(outcome=outcome, reason=reason, planned_steps=config.steps)

@@ -319,6 +319,17 @@ class EvaluationPoint(Record):
     values: dict[str, Number]
 
 
+class DomainUse(Record):
+    """What a run drew from one domain, beside what its mixtures said."""
+
+    tokens: int
+    share: Number
+    stated: Number
+    """Averaged over the steps."""
+    epochs: Number
+    """How many times the domain's training text was gone through."""
+
+
 class RunEnded(Body):
     """One process life of a full-scale run ended, or was found dead."""
 
@@ -338,6 +349,8 @@ class RunEnded(Body):
     telemetry_sha256: str = ""
     curve: list[CurvePoint] = []
     evaluations: list[EvaluationPoint] = []
+    drawn: dict[str, DomainUse] = {}
+    """By domain, over all attempts that survive; empty unless the run completed."""
     reason: str = ""
 
 

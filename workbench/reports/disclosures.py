@@ -1,7 +1,7 @@
 """The five things that reports on large models leave out, and every chronicle states."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.data.config import SPLITS
@@ -18,6 +18,7 @@ from workbench.reports.quantities import (
     percent,
     plain,
     scaled,
+    significant,
 )
 
 
@@ -44,6 +45,8 @@ class Composition:
     mixtures: tuple[tuple[str, str, str], ...]
     """Arm, stretch of training, shares."""
     mixture_sources: tuple[Source, ...]
+    drawn: tuple[Cited[tuple[str, str, str, str, str, str]], ...]
+    """What completed runs drew: run, domain, tokens, share, stated share, epochs."""
     sources: tuple[Source, ...]
 
 
@@ -156,8 +159,20 @@ def composition(facts: ExperimentFacts) -> Composition | None:
         filters=tuple(_filters(recipe, sources)),
         mixtures=tuple(mixtures.value),
         mixture_sources=mixtures.sources,
+        drawn=tuple(_drawn(facts)),
         sources=sources,
     )
+
+
+def _drawn(facts: ExperimentFacts) -> Iterator[Cited[tuple[str, str, str, str, str, str]]]:
+    for run in run_lineages(facts):
+        ended = run.attempts[-1].ended
+        if ended is None:
+            continue
+        for domain, use in ended.value.drawn.items():
+            shares = percent(use.share), percent(use.stated)
+            row = (run.run, domain, count(use.tokens), *shares, significant(use.epochs))
+            yield Cited(value=row, sources=ended.sources)
 
 
 def _rows(recipe: Recipe, data: DataState) -> list[DomainRow]:

@@ -43,6 +43,13 @@ def disclosures_section(facts: ExperimentFacts) -> Section:
                 ["Arm", "When", "Shares"],
                 [Row(cells=cells, sources=made_of.mixture_sources) for cells in made_of.mixtures],
             ),
+            table(
+                "Training tokens that each completed run drew; an epoch is once through the "
+                "domain’s training text.",
+                ["Run", "Domain", "Tokens", "Share", "Stated", "Epochs"],
+                [Row(cells=row.value, sources=row.sources) for row in made_of.drawn],
+                numeric=range(2, 6),
+            ),
         ]
     return section("disclosures", "Five disclosures", blocks)
 
@@ -96,8 +103,8 @@ def record_section(facts: ExperimentFacts) -> Section:
         say(text),
         Heading(text="To check it without trusting us"),
         Verbatim(
-            text="workbench verify registry/\n"
-            f"workbench chronicle {facts.experiment}   # gives this file, byte for byte"
+            text="workbench verify --from registry\n"
+            f"workbench chronicle {facts.experiment} --check   # gives this file, byte for byte"
         ),
     ]
     blocks += [
