@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from workbench.data.config import CorpusConfig
-from workbench.data.corpus import Corpus
 from workbench.errors import (
     ConflictError,
     IntegrityError,
@@ -25,9 +23,9 @@ from workbench.experiments.checking import Checked
 from workbench.experiments.filing import Receipt
 from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.progress import Progress, silent
-from workbench.experiments.summaries import RunsReport, SweepReport
+from workbench.experiments.summaries import RunsReport, Stages, SweepReport
 from workbench.layout import Layout, find_lab, slug
-from workbench.registry.entries import Decision, Forecast, Note, Registration
+from workbench.registry.entries import DataState, Decision, Forecast, Note, Registration
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
 from workbench.registry.publish import PublishedLog, PublishSummary
@@ -39,22 +37,6 @@ Clock = Callable[[], datetime]
 TRAINING_PACKAGES = ("datasets", "lightning", "mlflow", "optuna", "tokenizers", "torch")
 LAB_FOLDERS = ("experiments", "proxies", "registry", "reports")
 """What runs is read from the ledger, so changes in these folders are no changes of the code."""
-
-
-class Campaign(Protocol):
-    """`workbench.experiments.campaign.Campaign`, which takes seconds to import."""
-
-    def sweep(self) -> SweepReport:
-        """Run what is left of the sweep."""
-
-    def promote(self) -> Entry:
-        """Run the ladder and promote."""
-
-    def run(self) -> RunsReport:
-        """Run what is left at full scale."""
-
-    def verdict(self, *, incomplete: bool) -> Entry:
-        """Judge by the registered rule."""
 
 
 def utc_now() -> datetime:
@@ -186,7 +168,7 @@ class Lab:
         checked.require()
         if checked.recipe is None:
             raise InvalidFileError(f"{checked.experiment} has no recipe")
-        state = self._corpus(checked.recipe.corpus, progress).state()
+        state = self._data(checked.recipe.corpus, progress)
         with self.ledger() as ledger:
             return register(self.layout, number, ledger=ledger, corpus=state)
 
@@ -238,8 +220,8 @@ class Lab:
 
     # Running
 
-    def build_data(self, recipe: str, *, progress: Progress = silent) -> Corpus:
-        """Build the corpus of a recipe file, or return the one that is built.
+    def build_data(self, recipe: str, *, progress: Progress = silent) -> DataState:
+        """Build the corpus of a recipe file unless it is built, and return what it holds.
 
         Raises:
             NotFoundError: there is no such file.
@@ -253,7 +235,7 @@ class Lab:
                 f"proxies/{p.name}" for p in sorted(self.layout.proxies.glob("*.yaml"))
             )
             raise NotFoundError(f"recipe {recipe} does not exist (known: {known or 'none'})")
-        return self._corpus(load_recipe(path.read_text("utf-8"), recipe).corpus, progress)
+        return self._data(load_recipe(path.read_text("utf-8"), recipe).corpus, progress)
 
     def sweep(
         self, number: str, *, exploratory: bool = False, progress: Progress = silent
@@ -318,18 +300,22 @@ class Lab:
             return campaign.verdict(incomplete=incomplete)
 
     @contextmanager
-    def _campaign(
-        self, number: str, *, exploratory: bool, progress: Progress
-    ) -> Iterator[Campaign]:
+    def _campaign(self, number: str, *, exploratory: bool, progress: Progress) -> Iterator[Stages]:
         plan = self._plan(number, exploratory=exploratory)
         # Refusals come first: the training stack takes seconds to import.
         _require_training_extra()
+        from workbench.data.build import build_corpus
         from workbench.experiments.campaign import Campaign
         from workbench.experiments.deviations import refuse_other_data
         from workbench.registry import provenance
         from workbench.training.tracking import Tracker
 
-        corpus = self._corpus(plan.recipe.corpus, progress)
+        corpus = build_corpus(
+            plan.recipe.corpus,
+            root=self.layout.root,
+            corpora=self.layout.corpora,
+            progress=_building(progress),
+        )
         if plan.registration and isinstance(plan.registration.body, Registration):
             refuse_other_data(plan.registration.body.data, corpus.state())
         tracker = Tracker(
@@ -359,7 +345,7 @@ class Lab:
             return draft_plan(self.layout, folder)
         return registered_plan(self.source(), folder.name)
 
-    def _corpus(self, config: CorpusConfig, progress: Progress) -> Corpus:
+    def _data(self, config: CorpusConfig, progress: Progress) -> DataState:
         _require_training_extra()
         from workbench.data.build import build_corpus
 
@@ -367,8 +353,8 @@ class Lab:
             config,
             root=self.layout.root,
             corpora=self.layout.corpora,
-            progress=lambda what, share: progress("corpus", share, 1.0, what),
-        )
+            progress=_building(progress),
+        ).state()
 
     # Reading
 
@@ -443,25 +429,8 @@ class Lab:
         return publish(self.source(), self.layout.registry)
 
 
-def verify_published(
-    folder: Path, *, vkey: str | None = None, kept_head: str | None = None
-) -> Verification:
-    """Verify published files alone: no lab, no store and no keys are needed.
-
-    Args:
-        folder: Holds the published log.
-        vkey: The log's verifier key from a place that its keeper does not control; without one,
-            the key that lies beside the log is believed.
-        kept_head: A signed head that the reader kept from before, verbatim.
-
-    Raises:
-        NotFoundError: nothing was published there.
-    """
-    from workbench.reports.verification import verify_lab
-
-    log = PublishedLog(folder)
-    log.head()
-    return verify_lab(log, vkey=vkey or log.vkey, kept_head=kept_head)
+def _building(progress: Progress) -> Callable[[str, float], None]:
+    return lambda what, share: progress("corpus", share, 1.0, what)
 
 
 def _require_training_extra() -> None:

@@ -68,7 +68,8 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
-    from workbench.lab import Lab, verify_published
+    from workbench.lab import Lab
+    from workbench.reports.verification import verify_published
 
     kept = read_text(head) if head else None
     if published is None:

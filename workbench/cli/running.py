@@ -41,7 +41,7 @@ def data(
     from workbench.lab import Lab
 
     with live_progress() as progress:
-        state = Lab.open().build_data(recipe, progress=progress).state()
+        state = Lab.open().build_data(recipe, progress=progress)
     say(f"{state.corpus}  {state.manifest}")
     say(f"  exact duplicates removed before the split: {state.duplicates_removed:,}")
     rows = []

@@ -1,6 +1,9 @@
-"""What the running commands return: plain values that need no training code to read."""
+"""What the running commands do and return, in words that need no training code to read."""
 
 from dataclasses import dataclass
+from typing import Protocol
+
+from workbench.registry.log import Entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,3 +48,19 @@ class RunsReport:
     runs: tuple[RunLine, ...]
     deviations: tuple[str, ...]
     """What differs from the registration."""
+
+
+class Stages(Protocol):
+    """`workbench.experiments.campaign.Campaign`, which takes seconds to import."""
+
+    def sweep(self) -> SweepReport:
+        """Run what is left of the sweep."""
+
+    def promote(self) -> Entry:
+        """Run the ladder and promote."""
+
+    def run(self) -> RunsReport:
+        """Run what is left at full scale."""
+
+    def verdict(self, *, incomplete: bool) -> Entry:
+        """Judge by the registered rule."""

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from workbench.registry.log import LogSource, RawLog
+from workbench.registry.publish import PublishedLog
 from workbench.registry.verify import LogReport, verify_log
 from workbench.reports.audit import AuditFinding, audit_claims
 
@@ -65,6 +67,25 @@ def verify_lab(log: VerifiableLog, *, vkey: str, kept_head: str | None) -> Verif
     report = verify_log(log, vkey=vkey, kept_head=kept_head)
     claims = tuple(audit_claims(log)) if report.passed else ()
     return Verification(log=report, claims=claims)
+
+
+def verify_published(
+    folder: Path, *, vkey: str | None = None, kept_head: str | None = None
+) -> Verification:
+    """Verify published files alone: no lab, no store and no keys are needed.
+
+    Args:
+        folder: Holds the published log.
+        vkey: The log's verifier key from a place that its keeper does not control; without one,
+            the key that lies beside the log is believed.
+        kept_head: A signed head that the reader kept from before, verbatim.
+
+    Raises:
+        NotFoundError: nothing was published there.
+    """
+    log = PublishedLog(folder)
+    log.head()
+    return verify_lab(log, vkey=vkey or log.vkey, kept_head=kept_head)
 
 
 def _mark(passed: bool) -> str:
