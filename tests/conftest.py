@@ -63,6 +63,7 @@ def filed_stage(tmp_path_factory: pytest.TempPathFactory) -> LabFolder:
 def registered_stage(filed_stage: LabFolder, tmp_path_factory: pytest.TempPathFactory) -> LabFolder:
     lab = filed_stage.copy(tmp_path_factory.mktemp("registered"))
     lab.open().register("1")
+    lab.tracker()  # MLflow's tables take seconds to create, and every later stage copies them
     return lab
 
 
