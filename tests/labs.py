@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workbench.data.config import CorpusConfig
+from workbench.data.corpus import Corpus, open_corpus
 from workbench.lab import Lab
 from workbench.registry.log import Entry
 from workbench.scaffold.demo import answered, with_lines
@@ -99,6 +101,11 @@ class LabFolder:
 
         url = f"sqlite:///{self.root}/.workbench/mlflow.db"
         return Tracker(url, self.root / ".workbench" / "mlartifacts", f"tiny-{SUBJECT}")
+
+    def corpus(self) -> Corpus:
+        return open_corpus(
+            CorpusConfig.model_validate(RECIPE["corpus"]), self.open().layout.corpora
+        )
 
     def commit(self, message: str = "Change the lab") -> None:
         identity = ["-c", "user.name=lab", "-c", "user.email=lab@example.org"]
