@@ -5,9 +5,11 @@ import subprocess
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.labs import LabFolder
 from workbench.experiments.filing import propose
 from workbench.layout import Layout
 from workbench.registry.entries import DataState
@@ -101,3 +103,31 @@ def corpus() -> DataState:
         duplicates_removed=1,
         natural_mixture={"code": 0.4, "docs": 0.3, "math": 0.3},
     )
+
+
+def diverging(run: str) -> Callable[..., Any]:
+    """Return `fit`, except that one run is held to a rule that any loss breaks."""
+    # Torch and Lightning: only where a test trains.
+    from workbench.training.fit import fit
+    from workbench.training.results import DivergenceRule
+
+    def train(*arguments: Any, **named: Any) -> Any:
+        if named["folder"].as_posix().endswith(run):
+            named["divergence"] = DivergenceRule(loss_above=0.001, patience=2)
+        return fit(*arguments, **named)
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def diverged_stage(
+    promoted_stage: LabFolder, one_thread: None, tmp_path_factory: pytest.TempPathFactory
+) -> LabFolder:
+    """One treatment run diverged, the others completed."""
+    from workbench.experiments import campaign
+
+    lab = promoted_stage.copy(tmp_path_factory.mktemp("diverged"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(campaign, "fit", diverging("treatment/seed-1"))
+        lab.open().run("1")
+    return lab

@@ -179,7 +179,7 @@ class Runner:
         config, sha256 = self._config(arm)
         tags = {
             "workbench.experiment": self.plan.subject,
-            "workbench.registration": self.plan.leaf,
+            "workbench.registration": self.plan.leaf or "none",
             "workbench.kind": "full_run",
             "workbench.mode": self.plan.mode,
             "workbench.arm": arm,

@@ -75,6 +75,9 @@ def sealed_scores(
 ) -> SealedScores:
     """Log the exposure, then evaluate every final model on the whole sealed test split.
 
+    A verdict that was interrupted while it looked goes on under the exposure that it logged then:
+    the same models give the same numbers, so it is the same look.
+
     Raises:
         IntegrityError: the split or a checkpoint is not what it was.
     """
@@ -87,7 +90,9 @@ def sealed_scores(
             purpose=f"verdict on {plan.proposal.decision.hypothesis} by the registered rule",
             runs=[state.run for state in states],
         )
-        logged.append(ledger.append(exposure, subject=plan.subject, refs=plan.refs))
+        earlier = ledger.entries(kind="exposure", subject=plan.subject)
+        begun = next((entry for entry in earlier if entry.body == exposure), None)
+        logged.append(begun or ledger.append(exposure, subject=plan.subject, refs=plan.refs))
         return logged[0].leaf
 
     tokens = open_sealed(corpus, log_exposure)

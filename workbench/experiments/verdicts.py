@@ -170,7 +170,8 @@ def _verdict(
         alpha=proposal.decision.alpha,
     )
     guardrails = _guardrails(proposal, evidence, metrics)
-    reasons = [*evidence.void_reasons, *([judged.reason] if judged.reason else [])]
+    # Where the sealed split stayed shut, that there are no values is a consequence, not a reason.
+    reasons = list(evidence.void_reasons) or ([judged.reason] if judged.reason else [])
     outcome = judged.outcome
     if reasons:
         outcome = "void"
@@ -221,10 +222,10 @@ def _numbers(values: Sequence[SeedValue]) -> list[float]:
 
 
 def _means(evidence: Evidence, metrics: Metrics) -> dict[str, dict[str, float]]:
-    """Return the mean of every measured metric by arm."""
+    """Return the mean of every measured metric by arm; none where the sealed split stayed shut."""
     means: dict[str, dict[str, float]] = {}
     for arm in ARMS:
-        runs = [state.run for state in evidence.states if state.arm == arm]
+        runs = [s.run for s in evidence.states if s.arm == arm and s.run in metrics]
         for metric in metrics[runs[0]] if runs else ():
             values = [metrics[run][metric] for run in runs]
             means.setdefault(metric, {})[arm] = math.fsum(values) / len(values)

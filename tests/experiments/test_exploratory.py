@@ -1,0 +1,105 @@
+"""Exploratory work always runs, is marked for ever, and never supports a verdict."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.labs import SUBJECT, LabFolder
+from workbench.errors import ConflictError, NotRegisteredError
+from workbench.experiments.summaries import SweepReport
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="session")
+def explored_stage(
+    filed_stage: LabFolder, one_thread: None, tmp_path_factory: pytest.TempPathFactory
+) -> LabFolder:
+    """An unregistered proposal, explored up to full scale."""
+    lab = filed_stage.copy(tmp_path_factory.mktemp("explored"))
+    for step in ("sweep", "promote", "run"):
+        getattr(lab.open(), step)("1", exploratory=True)
+    return lab
+
+
+@pytest.fixture
+def explored_lab(explored_stage: LabFolder, use: Callable[[LabFolder], LabFolder]) -> LabFolder:
+    return use(explored_stage)
+
+
+def test_explored_entries_all_say_so_and_rest_on_no_registration(explored_lab: LabFolder) -> None:
+    kinds = set()
+    for entry in explored_lab.entries():
+        if entry.kind == "genesis":
+            continue
+        kinds.add(entry.kind)
+        assert entry.body.mode == "exploratory"
+        assert entry.subject == SUBJECT
+    assert kinds == {
+        "sweep_started", "trial", "sweep_ended", "proxy_run", "promotion", "forecast",
+        "run_started", "run_ended",
+    }  # fmt: skip
+    assert explored_lab.open().verify().passed
+
+
+def test_explored_mlflow_runs_all_say_so(explored_lab: LabFolder) -> None:
+    tracker = explored_lab.tracker()
+    runs = tracker.find_runs({"workbench.experiment": SUBJECT})
+    assert len(runs) > 6
+    assert {run.tags["workbench.mode"] for run in runs} == {"exploratory"}
+    assert {run.tags["workbench.registration"] for run in runs} == {"none"}
+
+
+def test_explored_experiment_stays_filed_and_its_cost_is_counted(explored_lab: LabFolder) -> None:
+    (status,) = explored_lab.open().status()
+    assert (status.stage, status.verdict) == ("filed", "")
+    assert status.exploratory_entries > 0
+    assert status.device_seconds > 0
+
+
+def test_explored_experiment_has_no_verdict_neither_before_nor_after_a_registration(
+    explored_lab: LabFolder,
+) -> None:
+    lab = explored_lab.open()
+    with pytest.raises(NotRegisteredError) as refused:
+        lab.verdict("1")
+    assert refused.value.exit_code == 4
+    lab.register("1")
+    with pytest.raises(ConflictError, match="no confirmatory promotion"):
+        lab.verdict("1")
+    with pytest.raises(ConflictError, match=r"confirmatory sweep of .* is not finished"):
+        lab.promote("1")
+    assert explored_lab.bodies("exposure") == []
+    (status,) = lab.status()
+    assert status.stage == "registered"
+
+
+def test_explored_folders_are_apart_from_the_confirmatory_ones(explored_lab: LabFolder) -> None:
+    assert explored_lab.runs("control/seed-0", mode="exploratory").is_dir()
+    assert not explored_lab.runs("control/seed-0").exists()
+
+
+def test_explored_chronicle_carries_the_watermark(explored_lab: LabFolder) -> None:
+    for path in explored_lab.open().chronicle("1"):
+        assert "exploratory" in path.read_text("utf-8").lower()
+
+
+def test_sweep_explores_the_draft_as_it_is_now(
+    explored_lab: LabFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Repeating an exploration that is complete trains nothing again."""
+    size = len(explored_lab.entries())
+    report: Any = explored_lab.open().sweep("1", exploratory=True)
+    assert isinstance(report, SweepReport)
+    assert report.counts == {"completed": 3}
+    new = explored_lab.entries()[size:]
+    assert [entry.kind for entry in new if entry.kind == "trial"] == []
+
+
+def test_explored_run_without_a_promotion_names_the_exploratory_command(
+    registered_lab: LabFolder,
+) -> None:
+    with pytest.raises(ConflictError) as refused:
+        registered_lab.open().run("1", exploratory=True)
+    assert refused.value.remedy == "workbench promote 0001 --exploratory"
