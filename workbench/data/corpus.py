@@ -59,7 +59,7 @@ def open_corpus(config: CorpusConfig, corpora: Path) -> "Corpus":
     if not folder.is_dir():
         raise NotFoundError(
             f"corpus {config.name} is not built on this machine ({folder.name} is missing)",
-            remedy="workbench data build RECIPE",
+            remedy="workbench data RECIPE",
         )
     return read_corpus(folder, key=corpus_fingerprint(config))
 

@@ -130,7 +130,7 @@ def damaged(folder: Path, what: str) -> IntegrityError:
     """Return the refusal of a corpus whose files are not what was built."""
     return IntegrityError(
         f"corpus {folder.name}: {what}",
-        remedy=f"remove the folder {folder} and run: workbench data build RECIPE",
+        remedy=f"remove the folder {folder} and run: workbench data RECIPE",
     )
 
 

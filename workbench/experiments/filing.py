@@ -134,8 +134,7 @@ def _completed(ledger: Ledger, registration: Entry) -> Receipt:
     if anchor_entry(ledger, registration) is not None:
         raise ConflictError(
             f"{experiment} was registered at {registration.time} (entry {registration.sequence})",
-            remedy=f"workbench status {experiment[:4]}; for another plan: "
-            'workbench propose "a title"',
+            remedy='workbench status; for another plan: workbench propose "a title"',
         )
     return _anchored(ledger, registration, plan=None, warnings=(), resumed=True)
 
@@ -194,7 +193,7 @@ def _check_corpus(recipe: Recipe, corpus: DataState) -> None:
         raise ConflictError(
             f"the corpus {corpus.corpus!r} of {sorted(corpus.natural_mixture)} is not the recipe's "
             f"{recipe.corpus.name!r} of {domains}",
-            remedy="workbench data build RECIPE",
+            remedy="workbench data RECIPE",
         )
     needed = recipe.base.batch.seq_len + 1
     short = {

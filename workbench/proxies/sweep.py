@@ -339,7 +339,7 @@ class _Sweep:
             last = summary.trials[-1].reason if summary.trials else "no trial ran"
             raise RunFailedError(
                 f"no trial of {self._plan.subject} completed ({summary.counts}); last: {last}",
-                remedy="workbench status NNNN; a changed recipe needs a new proposal",
+                remedy="workbench status; a changed recipe needs a new proposal",
             )
         return summary
 

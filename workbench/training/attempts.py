@@ -125,7 +125,7 @@ def attempt_trace(folder: Path, attempt: int) -> AttemptTrace:
     path = telemetry_path(folder, attempt)
     if not path.is_file():
         raise NotFoundError(
-            f"attempt {attempt} left no telemetry in {folder.name}/", remedy="workbench status NNNN"
+            f"attempt {attempt} left no telemetry in {folder.name}/", remedy="workbench status"
         )
     curve = Curve()
     first: TelemetryRow | None = None

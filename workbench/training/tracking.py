@@ -147,7 +147,7 @@ class Tracker:
         if status == "FINISHED":
             raise ConflictError(
                 f"MLflow run {run_id} has finished and cannot be resumed",
-                remedy="workbench status NNNN",
+                remedy="workbench status",
             )
         with _explained(self._uri):
             if status != "RUNNING":
