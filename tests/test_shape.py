@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ LATE_IMPORTS = {PACKAGE / "lab.py", *(PACKAGE / "cli").glob("*.py")}
 # A list of the record's fields: read one kind at a time, and best kept in one place.
 LARGER_FILES = {"registry/entries.py": 600}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}
+
+
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
 
 
 def name_of(file: Path) -> str:
@@ -35,7 +41,7 @@ def test_file_has_a_readable_shape(file: Path) -> None:
     text = file.read_text("utf-8")
     assert len(text.splitlines()) <= LARGER_FILES.get(name_of(file), MOST_LINES)
     assert file.stem not in VAGUE
-    tree = ast.parse(text)
+    tree = parsed(file)
     too_long = [
         f"{f.name} ({length})" for f in functions(tree) if (length := body(f)) > MOST_FUNCTION_LINES
     ]
@@ -53,7 +59,7 @@ def body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_imports_are_at_the_top(file: Path) -> None:
-    tree = ast.parse(file.read_text("utf-8"))
+    tree = parsed(file)
     inner = [
         f"line {node.lineno}"
         for function in functions(tree)
@@ -67,7 +73,7 @@ def test_imports_are_at_the_top(file: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_imports_are_absolute(file: Path) -> None:
-    tree = ast.parse(file.read_text("utf-8"))
+    tree = parsed(file)
     relative = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level]
     assert relative == []
 
@@ -78,7 +84,7 @@ def test_record_keeping_code_has_no_assert(part: str) -> None:
     found = [
         f"{name_of(file)}:{node.lineno}"
         for file in (PACKAGE / part).rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for node in ast.walk(parsed(file))
         if isinstance(node, ast.Assert)
     ]
     assert found == []
@@ -87,7 +93,7 @@ def test_record_keeping_code_has_no_assert(part: str) -> None:
 def names_of(file: Path) -> set[str]:
     """Return every name that a module imports, reads or spells as a string."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             found |= {alias.name for alias in node.names}
             found.add(getattr(node, "module", "") or "")
@@ -113,7 +119,7 @@ def test_shards_are_mapped_by_the_corpus_and_the_sealed_door_only() -> None:
     spelt = {
         name_of(file)
         for file in FILES
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for node in ast.walk(parsed(file))
         if isinstance(node, ast.Constant) and node.value in ("sealed", "test")
     }
     assert {name.partition("/")[0] for name in spelt} <= {"data"}
