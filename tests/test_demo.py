@@ -68,16 +68,13 @@ def test_quick_demo_runs_the_loop_to_a_verified_chronicle(tmp_path: Path) -> Non
 
 def check_mlflow(lab: Path) -> None:
     """The sweep is one parent run with a child a trial, none of them left running."""
-    from mlflow.tracking import MlflowClient
+    from workbench.training.tracking import Tracker
 
-    client = MlflowClient(tracking_uri=f"sqlite:///{lab}/.workbench/mlflow.db")
-    experiments = [e for e in client.search_experiments() if e.name != "Default"]
-    runs = client.search_runs([e.experiment_id for e in experiments], max_results=1000)
-    kinds: dict[str, list[str]] = {}
-    for run in runs:
-        assert run.info.status in ("FINISHED", "KILLED", "FAILED")
-        kinds.setdefault(run.data.tags["workbench.kind"], []).append(run.info.run_id)
-    (parent,) = kinds["sweep"]
-    children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent]
-    assert len(children) == 6
-    assert {run.data.tags["workbench.kind"] for run in children} == {"trial"}
+    (experiment,) = (folder.name for folder in lab.glob("experiments/0001-*"))
+    name = f"demonstration-{experiment}"
+    tracker = Tracker(f"sqlite:///{lab}/.workbench/mlflow.db", lab / ".workbench/mlartifacts", name)
+    runs = tracker.find_runs({"workbench.experiment": experiment})
+    assert {run.status for run in runs} <= {"FINISHED", "KILLED", "FAILED"}
+    (parent,) = (run.run_id for run in runs if run.tags["workbench.kind"] == "sweep")
+    children = [run for run in runs if run.tags.get("mlflow.parentRunId") == parent]
+    assert [run.tags["workbench.kind"] for run in children] == ["trial"] * 6
