@@ -258,10 +258,10 @@ class Lab:
             NotRegisteredError: not registered and not exploratory.
             ConflictError: the sweep is not finished.
         """
-        from workbench.experiments.promoted_config import write_promoted
-
         with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
             entry = campaign.promote()
+        from workbench.experiments.promoted_config import write_promoted
+
         write_promoted(self.layout, entry)
         return entry
 

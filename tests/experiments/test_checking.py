@@ -129,16 +129,16 @@ def test_check_contradiction_in_the_proposal_is_told_at_its_line(
 FULL_FAULTS = [
     ("lr: 0.00212", "lr: 0.00214", "  optimizer.lr", "0.00214 is not what", "0.002121"),
     ("phases@1", "phases@2", "extends", "extends 'mixture-lambda-phases@2'", "phases@1"),
-    ("  steps: 300", "  steps: 300\n  model.top_k: 4", "  model.top_k", "no scaling rule",
+    ("  steps: 240", "  steps: 240\n  model.top_k: 4", "  model.top_k", "no scaling rule",
      "{key: model.top_k, rule: registered"),
-    ("  steps: 300", "  stepz: 300", "  stepz", "is not a key of the run", "'steps'"),
-    ("  steps: 300", "  steps: 0", "  steps", "must be at least 1, not 0", ""),
-    ("  steps: 300", "  steps: 300\n  mixture: natural", "  mixture", "the recipe's space", ""),
+    ("  steps: 240", "  stepz: 300", "  stepz", "is not a key of the run", "'steps'"),
+    ("  steps: 240", "  steps: 0", "  steps", "must be at least 1, not 0", ""),
+    ("  steps: 240", "  steps: 240\n  mixture: natural", "  mixture", "the recipe's space", ""),
     ("model.d_model: 128", "model.d_model: 129", "  model.d_model", "d_model 129 must be", ""),
     ("lr: 0.00212", "lr: 0.003", "overrides", "explains nothing", ""),
     ("lr: 0.00212", "lr: 0.001", "  optimizer.lr", "0.001 is not what", "0.002121"),
-    ("  steps: 300", "  steps: 300\n  steps: 400", "  steps: 400", "duplicate key", "keep one"),
-    ("  steps: 300", "  steps: 300\n  model.vocab_size: 512", "  model.v", "tokenizer's", "2048"),
+    ("  steps: 240", "  steps: 240\n  steps: 400", "  steps: 400", "duplicate key", "keep one"),
+    ("  steps: 240", "  steps: 240\n  model.vocab_size: 512", "  model.v", "tokenizer's", "2048"),
     ("overrides:", "override:", "override:", "unknown key 'override'", "'overrides'"),
 ]  # fmt: skip
 
@@ -160,7 +160,7 @@ def test_check_contradiction_in_full_scale_is_told_at_its_line(
 def test_check_faults_of_all_files_are_told_together_in_order(layout: Layout, folder: Path) -> None:
     edited(folder / "proposal.md", "scales: [s1, s2]", "scales: [s2, s1]")
     edited(folder / "proposal.md", "name: tpe", "name: grid")
-    edited(folder / "full.yaml", "  steps: 300", "  stepz: 300")
+    edited(folder / "full.yaml", "  steps: 240", "  stepz: 300")
     edited(layout.root / RECIPE, "minimum: 0.05", "minimum: 0.4")
     text = shown(check(layout, "1").faults)
     for words in ("do not rise", "not 'grid'", "'stepz'", "leaves nothing to vary"):
@@ -223,7 +223,7 @@ def test_check_same_action_on_both_outcomes_decides_nothing(layout: Layout, fold
 
 
 def test_check_small_full_scale_is_a_warning(layout: Layout, folder: Path) -> None:
-    edited(folder / "full.yaml", "  steps: 300", "  steps: 10")
+    edited(folder / "full.yaml", "  steps: 240", "  steps: 10")
     checked = check(layout, "1")
     assert "the compute of the largest proxy scale" in shown(checked.warnings)
     assert checked.faults == ()

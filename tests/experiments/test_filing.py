@@ -195,7 +195,7 @@ def test_register_then_registered_gives_what_was_frozen_not_the_files(
     assert found.seeds == receipt.seeds
     assert found.proposal.decision.margin == 0.01
     assert found.recipe.base.steps == 120
-    assert found.full.config(found.recipe).steps == 300
+    assert found.full.config(found.recipe).steps == 2 * 120
 
 
 def test_register_twice_is_refused_and_appends_nothing(

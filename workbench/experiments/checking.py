@@ -155,7 +155,7 @@ def _missing_file(layout: Layout, where: str) -> Fault:
     return Fault(
         where=where,
         message="does not exist",
-        remedy=f"git checkout -- {where}, or copy it from a new workbench propose",
+        remedy=f"git checkout -- {where}, or copy it from a new experiment's folder",
     )
 
 

@@ -78,7 +78,7 @@ def _check_names(name: str, origin: str) -> None:
     if not _ORIGIN.match(origin):
         raise InvalidFileError(
             f"origin {origin!r} is not 3 to 120 of a-z 0-9 . / _ - beginning with a-z or 0-9",
-            remedy="workbench init DIR",
+            remedy="choose another origin, for example example.org/lab",
         )
 
 

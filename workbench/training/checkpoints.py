@@ -78,7 +78,7 @@ def verify_file(path: Path) -> str:
         raise IntegrityError(
             f"{path.name} has SHA-256 {found[:12]}…, recorded was {recorded[:12]}… "
             f"({path.stat().st_size} bytes on disk)",
-            remedy="resume from an older checkpoint; the next `workbench run` does so by itself",
+            remedy="workbench run NNNN continues from an older checkpoint by itself",
         )
     return found
 

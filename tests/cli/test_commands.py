@@ -1,0 +1,309 @@
+"""Every command on a tiny lab: what it prints, and that it does what it says."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.labs import RECIPE_PATH, SUBJECT, LabFolder
+from workbench import __version__
+from workbench.registry.entries import Decision, Note
+
+
+def strict(text: str) -> Any:
+    """Parse JSON as a strict reader does: no NaN, no key twice."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len({key for key, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    return json.loads(text, parse_constant=refuse, object_pairs_hook=once)
+
+
+def test_init_makes_a_lab_and_says_where_the_keys_are(
+    tmp_path: Path, workbench: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_KEYS_DIR", str(tmp_path / "keys"))
+    said = workbench("init", str(tmp_path / "lab"), "--name", "My lab")
+    assert (said.code, said.err) == (0, "")
+    assert "My lab" in said.out
+    assert str(tmp_path / "keys") in said.out
+    assert (tmp_path / "lab" / "workbench.toml").is_file()
+    assert {p.stat().st_mode & 0o777 for p in (tmp_path / "keys").rglob("*.key")} == {0o600}
+    assert workbench("verify", lab=tmp_path / "lab").code == 0
+
+
+def test_init_of_a_lab_is_refused_and_changes_nothing(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    before = (filed_lab.root / "workbench.toml").read_bytes()
+    said = workbench("init", str(filed_lab.root))
+    assert said.code == 5
+    assert "is already a lab" in said.err
+    assert (filed_lab.root / "workbench.toml").read_bytes() == before
+
+
+def test_propose_files_the_next_number(filed_lab: LabFolder, workbench: Command) -> None:
+    said = workbench("propose", "What about docs", "--recipe", RECIPE_PATH, lab=filed_lab)
+    assert said.code == 0
+    assert "experiments/0002-what-about-docs/proposal.md" in said.out
+    assert "workbench check 0002" in said.out
+    assert (filed_lab.root / "experiments" / "0002-what-about-docs" / "full.yaml").is_file()
+
+
+def test_propose_hostile_title_stays_inside_the_lab(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    """B8."""
+    said = workbench("propose", "../../<script>x", "--recipe", RECIPE_PATH, lab=filed_lab)
+    assert said.code == 0
+    assert (filed_lab.root / "experiments" / "0002-script-x" / "proposal.md").is_file()
+
+
+def test_check_sound_proposal_says_what_will_run(filed_lab: LabFolder, workbench: Command) -> None:
+    said = workbench("check", "1", lab=filed_lab)
+    assert said.code == 0
+    assert "3 trials, 8 re-runs and 6 full-scale runs" in said.out
+    assert "no faults. Next: workbench register" in said.out
+
+
+def test_check_prints_every_fault_with_its_line(filed_lab: LabFolder, workbench: Command) -> None:
+    proposal = filed_lab.root / "experiments" / SUBJECT / "proposal.md"
+    text = proposal.read_text("utf-8").replace("alpha: 0.05", "alpha: 7\n  alhpa: 1")
+    proposal.write_text(text.replace("budget_trials: 3", "budget_trials: 0"), "utf-8")
+    said = workbench("check", "1", lab=filed_lab)
+    assert said.code == 3
+    places = re.findall(r"proposal\.md:(\d+): ", said.err)
+    lines = text.splitlines()
+    named = [lines[int(place) - 1] for place in places]
+    assert len(places) >= 3
+    assert any("alhpa" in line for line in named)
+    assert any("budget_trials" in line for line in named)
+    assert filed_lab.bodies("registration") == []
+
+
+def test_register_prints_a_receipt(registered_lab: LabFolder, workbench: Command) -> None:
+    workbench("propose", "Again", "--recipe", RECIPE_PATH, lab=registered_lab)
+    first = (registered_lab.root / "experiments" / SUBJECT / "proposal.md").read_text("utf-8")
+    again = registered_lab.root / "experiments" / "0002-again"
+    (again / "proposal.md").write_text(first, "utf-8")
+    registered_lab.commit("File another")
+    said = workbench("register", "2", lab=registered_lab)
+    assert said.code == 0
+    entry = registered_lab.entries("registration")[-1]
+    assert entry.subject == "0002-again"
+    for part in (entry.id, entry.leaf, "tree head", "seeds", "workbench sweep 2"):
+        assert part in said.out
+
+
+def test_note_is_an_entry_of_the_lab_or_of_an_experiment(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    assert workbench("note", "the disk is full", lab=filed_lab).code == 0
+    assert workbench("note", "odd curve", "-e", "1", lab=filed_lab).code == 0
+    notes = filed_lab.entries("note")
+    assert [(e.subject, e.body) for e in notes] == [
+        ("lab", Note(text="the disk is full")),
+        (SUBJECT, Note(text="odd curve")),
+    ]
+
+
+def test_decide_records_options_evidence_and_the_way_back(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    said = workbench(
+        "decide", "1", "--question", "Which width?", "--option", "64", "--option", "96",
+        "--chosen", "96", "--because", "memory allows it", "--because", "entry 3",
+        "--would-reverse", "an out-of-memory", "--rollback", "the 64 recipe", "--owner", "lead",
+        lab=filed_lab,
+    )  # fmt: skip
+    assert said.code == 0
+    (body,) = filed_lab.bodies("decision")
+    assert body == Decision(
+        question="Which width?", options=["64", "96"], chosen="96", basis="judgement",
+        evidence=["memory allows it", "entry 3"], owner="lead", reversible=True,
+        rollback="the 64 recipe", would_reverse="an out-of-memory",
+    )  # fmt: skip
+
+
+def test_decide_for_what_was_not_considered_is_refused(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    said = workbench(
+        "decide", "1", "--question", "?", "--option", "64", "--chosen", "96",
+        "--because", "x", "--would-reverse", "y", lab=filed_lab,
+    )  # fmt: skip
+    assert said.code == 3
+    assert "'96' is not one of the options ['64']" in said.err
+    assert filed_lab.bodies("decision") == []
+
+
+STAGES = [
+    ("filed_stage", "filed", "workbench check 0001"),
+    ("registered_stage", "registered", "workbench sweep 0001"),
+    ("swept_stage", "swept", "workbench promote 0001"),
+    ("promoted_stage", "promoted", "workbench run 0001"),
+    ("finished_stage", "run", "workbench verdict 0001"),
+    ("decided_stage", "decided", "workbench chronicle 0001"),
+]
+
+
+@pytest.fixture
+def staged(request: pytest.FixtureRequest, use: Callable[[LabFolder], LabFolder]) -> LabFolder:
+    return use(request.getfixturevalue(request.param))
+
+
+@pytest.mark.parametrize(("staged", "name", "following"), STAGES, indirect=["staged"])
+def test_status_says_where_it_stands_and_what_comes_next(
+    staged: LabFolder, workbench: Command, name: str, following: str
+) -> None:
+    lab = staged
+    said = workbench("status", lab=lab)
+    assert said.code == 0
+    assert re.search(rf"^0001-does\S*\s+{name}\s", said.out, re.MULTILINE)
+    assert max(map(len, said.out.splitlines())) <= 80
+    (line,) = strict(workbench("status", "--json", lab=lab).out)
+    assert (line["stage"], line["next_command"]) == (name, following)
+
+
+def test_status_of_an_empty_lab_says_how_to_begin(
+    tmp_path: Path, workbench: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_KEYS_DIR", str(tmp_path / "keys"))
+    workbench("init", str(tmp_path / "lab"))
+    assert "workbench propose" in workbench("status", lab=tmp_path / "lab").out
+    assert strict(workbench("status", "--json", lab=tmp_path / "lab").out) == []
+
+
+def test_verify_json_is_strict_and_has_every_check(
+    decided_lab: LabFolder, workbench: Command
+) -> None:
+    """B10."""
+    report = strict(workbench("verify", "--json", lab=decided_lab).out)
+    assert [check["passed"] for check in report["log"]["checks"]] == [True] * 17
+    assert [claim["passed"] for claim in report["claims"]] == [True] * 9
+
+
+def test_verify_published_files_needs_no_lab(
+    decided_lab: LabFolder, workbench: Command, tmp_path: Path
+) -> None:
+    published = (decided_lab.root / "registry").rename(tmp_path / "stranger")
+    said = workbench("verify", "--from", str(published), lab=tmp_path)
+    assert said.code == 0
+    assert "VERIFIED" in said.out
+
+
+def test_verify_against_another_key_fails(
+    decided_lab: LabFolder, workbench: Command, tmp_path: Path, filed_stage: LabFolder
+) -> None:
+    (genesis,) = filed_stage.copy(tmp_path / "other").entries("genesis")
+    key = genesis.body.log_key.replace("A", "B")
+    said = workbench(
+        "verify", "--from", str(decided_lab.root / "registry"), "--key", key, lab=tmp_path
+    )
+    assert said.code != 0
+
+
+def test_verify_against_a_kept_head_of_another_history_fails(
+    decided_lab: LabFolder, workbench: Command, tmp_path: Path, use: Callable[..., LabFolder]
+) -> None:
+    head = tmp_path / "kept"
+    text = (decided_lab.root / "registry" / "checkpoint").read_text("utf-8")
+    head.write_text(text, "utf-8")
+    assert workbench("verify", "--head", str(head), lab=decided_lab).code == 0
+    lines = text.split("\n")
+    lines[1] = str(int(lines[1]) + 1)
+    head.write_text("\n".join(lines), "utf-8")
+    assert workbench("verify", "--head", str(head), lab=decided_lab).code == 6
+
+
+def test_publish_says_what_is_new(decided_lab: LabFolder, workbench: Command) -> None:
+    workbench("note", "one more", lab=decided_lab)
+    assert ", 1 of them new" in workbench("publish", lab=decided_lab).out
+    assert ", 0 of them new" in workbench("publish", lab=decided_lab).out
+
+
+def test_data_prints_the_splits(registered_lab: LabFolder, workbench: Command) -> None:
+    said = workbench("data", RECIPE_PATH, lab=registered_lab)
+    assert said.code == 0
+    assert said.out.startswith("tiny@1  sha256:")
+    for split in ("train", "validation", "test"):
+        assert len(re.findall(rf"^{split}\s", said.out, re.MULTILINE)) == 2
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("sweep", ["3 trials declared: 3 completed", "Next: workbench promote 1"]),
+        ("promote", ["Chosen: trial-", "forecast  improvement", "Next: workbench run 1"]),
+        ("run", ["treatment/seed-2", "12/12", "Next: workbench verdict 1"]),
+    ],
+)
+def test_finished_stage_is_told_again_and_not_run_again(
+    finished_lab: LabFolder, workbench: Command, command: str, told: list[str]
+) -> None:
+    trained = len(finished_lab.entries("run_started") + finished_lab.entries("trial"))
+    said = workbench(command, "1", lab=finished_lab)
+    assert said.code == 0
+    for part in told:
+        assert part in said.out
+    assert len(finished_lab.entries("run_started") + finished_lab.entries("trial")) == trained
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_verdict_prints_rule_estimate_interval_and_n(
+    finished_lab: LabFolder, workbench: Command
+) -> None:
+    said = workbench("verdict", "1", lab=finished_lab)
+    assert said.code == 0
+    assert said.out.startswith("SUPPORTED  H1: superior(0.02)\n")
+    assert re.search(r"improvement in bpb_macro  \+\d\.\d{4} \[[+-]", said.out)
+    assert "control n=3, treatment n=3" in said.out
+    assert "welch_t, two one-sided bounds at alpha 0.05" in said.out
+    assert "registered action" in said.out
+
+
+def test_chronicle_is_the_same_bytes_again(decided_lab: LabFolder, workbench: Command) -> None:
+    reports = decided_lab.root / "reports"
+    before = {path: path.read_bytes() for path in reports.rglob("*") if path.is_file()}
+    assert len(before) > 3
+    assert workbench("chronicle", "--check", lab=decided_lab).code == 0
+    assert workbench("chronicle", lab=decided_lab).code == 0
+    assert {path: path.read_bytes() for path in reports.rglob("*") if path.is_file()} == before
+
+
+def test_chronicle_from_published_files_is_the_same_bytes(
+    decided_lab: LabFolder, workbench: Command
+) -> None:
+    reports = decided_lab.root / "reports"
+    before = {path: path.read_bytes() for path in reports.rglob("*.*") if path.is_file()}
+    for store in (decided_lab.root / ".workbench").glob("ledger.db*"):
+        store.unlink()
+    assert workbench("chronicle", lab=decided_lab).code == 0
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_chronicle_check_names_the_stale_file_and_writes_nothing(
+    decided_lab: LabFolder, workbench: Command
+) -> None:
+    page = decided_lab.root / "reports" / SUBJECT / "chronicle.md"
+    page.write_text(page.read_text("utf-8") + "and it worked!\n", "utf-8")
+    changed = page.read_bytes()
+    said = workbench("chronicle", "1", "--check", lab=decided_lab)
+    assert said.code == 6
+    assert f"{SUBJECT}/chronicle.md" in said.err
+    assert "chronicle.html" not in said.err
+    assert page.read_bytes() == changed
+
+
+def test_version_is_the_package_version(workbench: Command) -> None:
+    said = workbench("--version")
+    assert (said.code, said.out) == (0, f"workbench {__version__}\n")

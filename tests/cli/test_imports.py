@@ -1,0 +1,98 @@
+"""Reading and filing never load the training stack, and work where it is not installed."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.labs import RECIPE_PATH, LabFolder
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "mlflow", "optuna", "lightning")
+EXTRA = (*HEAVY, "datasets", "tokenizers", "sympy")
+# Runs commands one after the other in one process: the first that loads something is named.
+PROGRAM = """
+import json, sys
+blocked, heavy, commands = json.loads(sys.argv[1])
+for name in blocked:
+    sys.modules[name] = None
+from workbench.cli.main import main
+found = []
+for command in commands:
+    sys.argv = ["workbench", *command]
+    try:
+        main()
+        code = 0
+    except SystemExit as left:
+        code = left.code or 0
+    found.append([code, [name for name in heavy if sys.modules.get(name)]])
+print(json.dumps(found))
+"""
+FIRST = ["init", "propose", "check", "note", "decide", "status", "chronicle", "verify", "publish"]
+DECIDE = [
+    "decide", "1", "--question", "q", "--option", "a", "--chosen", "a", "--because", "b",
+    "--would-reverse", "c",
+]  # fmt: skip
+READING = [
+    ["--help"],
+    *([command, "--help"] for command in [*FIRST, "register", "sweep", "promote", "run", "demo"]),
+    ["init", "../another"],
+    ["propose", "Another question", "--recipe", RECIPE_PATH],
+    ["check", "1"],
+    ["note", "a remark"],
+    DECIDE,
+    ["status"],
+    ["status", "--json"],
+    ["publish"],
+    ["chronicle"],
+    ["chronicle", "1", "--check"],
+    ["verify"],
+    ["verify", "--json"],
+    ["verify", "--from", "registry"],
+]
+
+
+def outcomes(
+    lab: LabFolder, commands: Sequence[Sequence[str]], blocked: Sequence[str] = ()
+) -> list[tuple[int, list[str]]]:
+    """Return each command's exit code and the heavy packages that were loaded after it."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps([blocked, HEAVY, commands])],
+        capture_output=True, text=True, check=True, cwd=lab.root,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    return [(code, loaded) for code, loaded in json.loads(done.stdout.splitlines()[-1])]
+
+
+def test_reading_and_filing_load_nothing_heavy(registered_lab: LabFolder) -> None:
+    for command, outcome in zip(READING, outcomes(registered_lab, READING), strict=True):
+        assert (command, *outcome) == (command, 0, [])
+
+
+def test_register_on_a_built_corpus_loads_nothing_heavy(registered_lab: LabFolder) -> None:
+    proposal = "experiments/0002-again/proposal.md"
+    lab = registered_lab.open()
+    lab.propose("Again", recipe=RECIPE_PATH)
+    first = lab.layout.experiment("1") / "proposal.md"
+    (registered_lab.root / proposal).write_text(first.read_text("utf-8"), "utf-8")
+    registered_lab.commit()
+    assert outcomes(registered_lab, [["register", "2"]]) == [(0, [])]
+
+
+def test_refusal_of_an_unregistered_run_loads_nothing_heavy(filed_lab: LabFolder) -> None:
+    commands = [[command, "1"] for command in ("sweep", "promote", "run", "verdict")]
+    assert outcomes(filed_lab, commands) == [(4, [])] * 4
+
+
+def test_core_install_reads_and_files(registered_lab: LabFolder) -> None:
+    """`pip install pretrain-workbench` without the extra: nothing of training is there."""
+    found = outcomes(registered_lab, READING, blocked=EXTRA)
+    assert [code for code, _ in found] == [0] * len(READING)
+
+
+def test_core_install_says_which_extra_a_running_command_needs(registered_lab: LabFolder) -> None:
+    commands = [["sweep", "1"], ["data", RECIPE_PATH]]
+    assert outcomes(registered_lab, commands, blocked=EXTRA) == [(7, []), (7, [])]
