@@ -11,6 +11,7 @@ from workbench.errors import (
     ConflictError,
     IntegrityError,
     InvalidFileError,
+    MissingDependencyError,
     NotFoundError,
     NotRegisteredError,
 )
@@ -180,3 +181,44 @@ def test_notes_from_many_threads_are_all_kept(filed_lab: LabFolder) -> None:
         thread.join()
     assert sorted(body.text for body in filed_lab.bodies("note")) == [f"note {i}" for i in range(8)]
     assert lab.verify().passed
+
+
+def test_init_without_git_leaves_nothing(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingDependencyError, match="git is not installed"):
+        Lab.init(tmp_path / "lab")
+    assert not (tmp_path / "lab").exists()
+    assert not keys.exists()
+
+
+def test_init_killed_before_its_ledger_is_completed(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(self: Lab) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lab, "_create_ledger", die)
+        with pytest.raises(KeyboardInterrupt):
+            Lab.init(tmp_path / "lab", name="cut short")
+    lab = Lab.init(tmp_path / "lab")
+    assert lab.settings.name == "cut short"
+    assert lab.verify().passed
+    with pytest.raises(ConflictError, match="already a lab"):
+        Lab.init(tmp_path / "lab")
+
+
+@pytest.mark.parametrize("command", ["sweep", "promote", "run", "verdict"])
+def test_corpus_changed_behind_its_manifest_is_refused_before_anything_runs(
+    finished_lab: LabFolder, command: str
+) -> None:
+    shard = next(finished_lab.root.glob(".workbench/corpora/*/shards/train-code.bin"))
+    data = bytearray(shard.read_bytes())
+    data[10] ^= 1
+    shard.write_bytes(data)
+    size = len(finished_lab.entries())
+    with pytest.raises(IntegrityError, match=r"train-code.bin is not the file that was built"):
+        getattr(finished_lab.open(), command)("1")
+    assert len(finished_lab.entries()) == size

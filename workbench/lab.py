@@ -66,12 +66,27 @@ class Lab:
 
         folder = folder.resolve()
         if (folder / "workbench.toml").exists():
-            raise ConflictError(f"{folder} is already a lab", remedy="workbench status")
+            return cls._completed(folder, clock)
+        provenance.require_git()
         called = name or folder.name
         origin = f"workbench.lab/{slug(called)}-{secrets.token_hex(4)}"
         write_lab(folder, name=called, origin=origin)
         provenance.ensure_repository(folder)
         lab = cls.open(folder, clock=clock)
+        lab._create_ledger()
+        return lab
+
+    @classmethod
+    def _completed(cls, folder: Path, clock: Clock) -> "Lab":
+        """Finish the lab that a process which died left without its ledger; refuse any other."""
+        from workbench.registry import provenance
+
+        lab = cls.open(folder, clock=clock)
+        # A clone has a commit, and its log is elsewhere: one origin never names two logs.
+        is_cloned = provenance.code_state(folder).commit != provenance.NO_COMMIT
+        if is_cloned or lab._has_store() or (lab.layout.registry / "checkpoint").exists():
+            raise ConflictError(f"{folder} is already a lab", remedy="workbench status")
+        provenance.ensure_repository(folder)
         lab._create_ledger()
         return lab
 
@@ -318,6 +333,7 @@ class Lab:
         )
         if plan.registration and isinstance(plan.registration.body, Registration):
             refuse_other_data(plan.registration.body.data, corpus.state())
+        corpus.verify_open()
         tracker = Tracker(
             absolute_url(self.settings.mlflow_uri, self.layout.root),
             self.layout.state / "mlartifacts",

@@ -177,6 +177,19 @@ class Corpus:
         expected = [(shard.path, shard.sha256) for shard in _shards(self.manifest)]
         expected.append((TOKENIZER_NAME, self.manifest.tokenizer_sha256))
         expected.append((DOCUMENTS_NAME, self.manifest.documents_sha256))
+        self._verify(expected)
+
+    def verify_open(self) -> None:
+        """Hash what training and validation read; the sealed split is not touched.
+
+        Raises:
+            IntegrityError: a file is not what was built; the first one is named.
+        """
+        opened = [by for split, by in self.manifest.shards.items() if split != "test"]
+        expected = [(shard.path, shard.sha256) for by in opened for shard in by.values()]
+        self._verify([*expected, (TOKENIZER_NAME, self.manifest.tokenizer_sha256)])
+
+    def _verify(self, expected: Sequence[tuple[str, str]]) -> None:
         for name, sha256 in expected:
             path = self.folder / name
             if not path.is_file() or file_sha256(path) != sha256:

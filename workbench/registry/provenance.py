@@ -71,13 +71,22 @@ def ensure_repository(root: Path) -> bool:
     """
     if _git(root, "rev-parse", "--git-dir") is not None:
         return False
+    require_git()
+    _git(root, "init", "--quiet")
+    return True
+
+
+def require_git() -> None:
+    """Do nothing where git is installed.
+
+    Raises:
+        MissingDependencyError: it is not.
+    """
     if shutil.which("git") is None:
         raise MissingDependencyError(
             "git is not installed, so no registration could name its code",
             remedy="install git, then run the command again",
         )
-    _git(root, "init", "--quiet")
-    return True
 
 
 def _git(root: Path, *arguments: str) -> str | None:

@@ -4,12 +4,10 @@ MLflow is for looking at runs while they happen and for comparing them. The ledg
 """
 
 import contextlib
-import fcntl
 import hashlib
 import logging
 import math
 import os
-import sqlite3
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +30,12 @@ from workbench.errors import (
 )
 from workbench.layout import safe_name
 from workbench.sentinel.telemetry import TelemetryRow
+from workbench.training.tracking_file import (
+    alone,
+    create_whole,
+    unusable,
+    use_write_ahead_log,
+)
 
 Status: TypeAlias = Literal["FINISHED", "FAILED", "KILLED"]
 """MLflow's terminal states."""
@@ -104,15 +108,15 @@ class Tracker:
         """
         # A failure is raised and told by us; the log would repeat it with a traceback.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-        with _quiet(), _explained(self._uri), _alone(self._uri):
-            _create_whole(self._uri)
-            _use_write_ahead_log(self._uri)
+        with _quiet(), _explained(self._uri), alone(self._uri):
+            create_whole(self._uri, MlflowClient)
+            use_write_ahead_log(self._uri)
             try:
                 self._client = MlflowClient(tracking_uri=self._uri)
             except MlflowException:
                 raise
             except Exception as error:  # every driver has its own ways to say no
-                raise _unusable(self._uri, error) from error
+                raise unusable(self._uri, error) from error
 
     def start_run(
         self,
@@ -247,7 +251,7 @@ class Tracker:
         return [(metric.step, metric.value) for metric in history]
 
     def _find_or_create_experiment(self) -> str:
-        with _explained(self._uri), _alone(self._uri):
+        with _explained(self._uri), alone(self._uri):
             found: Experiment | None = self._client.get_experiment_by_name(self._name)
             if found is None:
                 location = self._artifacts.as_uri()
@@ -383,67 +387,6 @@ def _quotable(value: str) -> str:
     if "'" in value or "\\" in value:
         raise ValueError(f"{value!r} cannot stand in an MLflow filter")
     return value
-
-
-def _sqlite_file(uri: str) -> Path | None:
-    prefix = "sqlite:///"
-    return Path(uri.removeprefix(prefix)) if uri.startswith(prefix) else None
-
-
-@contextlib.contextmanager
-def _alone(uri: str) -> Iterator[None]:
-    # MLflow checks for its tables and creates them in two steps; two first starts would collide.
-    file = _sqlite_file(uri)
-    if file is None:
-        yield
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.with_name(f"{file.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _create_whole(uri: str) -> None:
-    """Create a SQLite store under another name and give it its own when its tables are there.
-
-    MLflow makes them one by one and refuses for ever a store that has only some of them, which is
-    what a kill or a full disk leaves.
-    """
-    file = _sqlite_file(uri)
-    if file is None or (file.exists() and file.stat().st_size > 0):
-        return
-    fresh = file.with_name(f".{file.name}.new")
-    for left in (fresh, fresh.with_name(f"{fresh.name}-journal")):
-        left.unlink(missing_ok=True)
-    try:
-        MlflowClient(tracking_uri=f"sqlite:///{fresh}")
-    except Exception as error:  # every driver has its own ways to say no
-        fresh.unlink(missing_ok=True)
-        raise _unusable(uri, error) from error
-    fresh.replace(file)
-
-
-def _unusable(uri: str, error: Exception) -> StoreUnavailableError:
-    detail = str(error).partition("\n")[0][:300]
-    return StoreUnavailableError(
-        f"the MLflow store cannot be opened: {detail}",
-        remedy=f"free {uri.partition('?')[0].rpartition('@')[2]} (disk space, permissions), or move "
-        "it away: the ledger does not depend on it",
-    )
-
-
-def _use_write_ahead_log(uri: str) -> None:
-    file = _sqlite_file(uri)
-    if file is None:
-        return
-    try:
-        with contextlib.closing(sqlite3.connect(file, timeout=20)) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
-    except sqlite3.Error as error:
-        raise StoreUnavailableError(
-            f"the MLflow store {file.name} cannot be opened: {error}",
-            remedy="free or move the file, then repeat the command",
-        ) from error
 
 
 @contextlib.contextmanager
