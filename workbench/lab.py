@@ -420,7 +420,7 @@ class Lab:
         checkpoint = self.layout.registry / "checkpoint"
         if isinstance(log, PublishedLog) or not checkpoint.is_file():
             return None
-        return checkpoint.read_text("utf-8")
+        return checkpoint.read_bytes().decode("utf-8", "replace")
 
     def publish(self) -> PublishSummary:
         """Write the ledger's new entries into ``registry/`` as static files."""

@@ -339,3 +339,19 @@ def test_check_damaged_files_are_always_told_and_never_crash(layout: Layout, fol
         told += bool(faults)
         assert all(fault.message.strip() for fault in faults)
     assert told > 75
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("proposal", "\n  seeds: 3", "\n  seeds: true", "design.seeds must be a whole number"),
+        ("proposal", "\n  seeds: 3", '\n  seeds: "3"', "design.seeds must be a whole number"),
+        ("recipe", "betas: [0.9, 0.95]", "betas: [0.9, 1.0]", "betas[1] must be below 1, not 1"),
+    ],
+)
+def test_check_value_that_would_fail_or_slip_by_later_is_a_fault(
+    layout: Layout, folder: Path, name: str, old: str, new: str, message: str
+) -> None:
+    file = folder / "proposal.md" if name == "proposal" else layout.root / RECIPE
+    edited(file, old, new)
+    assert message in shown(check(layout, "1").faults)

@@ -77,3 +77,20 @@ def test_write_atomic_that_fails_leaves_the_old_content_and_no_rest(tmp_path: Pa
     write_atomic(tmp_path / "file", b"old")
     write_atomic(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("name", ["log.key", "author.key"])
+def test_damaged_key_is_named_with_the_way_out(tmp_path: Path, name: str) -> None:
+    folder = create_keys(tmp_path, ORIGIN).folder
+    (folder / name).write_bytes(b"\xff\x00 no key")
+    with pytest.raises(IntegrityError, match=f"{folder / name} cannot be used") as refusal:
+        load_keys(tmp_path, ORIGIN)
+    assert "backup" in refusal.value.remedy
+
+
+def test_damaged_last_head_is_named_with_the_way_out(tmp_path: Path) -> None:
+    keys = create_keys(tmp_path, ORIGIN)
+    (keys.folder / "last-head").write_bytes(b"\xff\x00 no head")
+    with pytest.raises(IntegrityError, match="last-head is not the last signed head") as refusal:
+        keys.last_head()
+    assert "backup" in refusal.value.remedy

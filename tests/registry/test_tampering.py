@@ -208,6 +208,7 @@ STORE_CHANGES = {
     "DELETE FROM heads WHERE size = 17": ("indices and tiles", "a head of size 17 was signed"),
     "UPDATE tree SET frontier = zeroblob(64)": ("indices and tiles", "not that of its entries"),
     "UPDATE tree SET size = 16": ("indices and tiles", "17 entries, its tree has 16"),
+    "DELETE FROM tree": ("indices and tiles", "has lost the tree"),
     "DELETE FROM heads": ("signed head", "no signed head"),
 }  # fmt: skip
 

@@ -7,7 +7,10 @@ import typer
 
 from workbench import __version__
 from workbench.cli import demo, filing, reading, running
-from workbench.errors import WorkbenchError
+from workbench.errors import StoreUnavailableError, WorkbenchError
+
+TRACEBACK = "WORKBENCH_TRACEBACK"
+"""Environment variable that lets an unforeseen error through, for who mends it."""
 
 app = typer.Typer(
     name="workbench",
@@ -47,6 +50,31 @@ def main() -> None:
     except WorkbenchError as error:
         typer.secho(f"refused: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        typer.secho(f"refused: {_unavailable(error)}", err=True)
+        sys.exit(StoreUnavailableError.exit_code)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        typer.secho(f"failed: {_unforeseen(error)}", err=True)
+        sys.exit(WorkbenchError.exit_code)
+
+
+def _unavailable(error: OSError) -> StoreUnavailableError:
+    place = f"{error.filename} cannot be used: " if error.filename else ""
+    return StoreUnavailableError(
+        f"{place}{error.strerror or error}",
+        remedy="free it (permissions, disk space, another program) and repeat the command",
+    )
+
+
+def _unforeseen(error: Exception) -> WorkbenchError:
+    detail = " ".join(str(error).split())[:500]
+    return WorkbenchError(
+        f"{type(error).__name__}: {detail}",
+        remedy=f"workbench verify, then repeat the command; with {TRACEBACK}=1 it shows where it "
+        "failed: please report that",
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """An experiment at work: its plan, corpus, ledger and tracker together, one method a stage."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.canonical import freeze
 from workbench.data.corpus import Corpus
+from workbench.errors import ConflictError
 from workbench.experiments.budget import require_budget
 from workbench.experiments.deviations import record_deviations
 from workbench.experiments.plan import ExperimentPlan
@@ -21,6 +24,7 @@ from workbench.proxies.watch import ProxyProgress
 from workbench.registry.entries import CodeState, Deviation
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
+from workbench.training.attempts import exclusive
 from workbench.training.fit import fit
 from workbench.training.tracking import Tracker
 
@@ -43,70 +47,89 @@ class Campaign:
 
     def sweep(self) -> SweepReport:
         """Run what is left of the sweep."""
-        self._begin()
-        plan = SweepRun.of(
-            self.plan.proposal,
-            self.plan.recipe,
-            subject=self.plan.subject,
-            mode=self.plan.mode,
-            registration=self.plan.leaf,
-            recipe_sha256=self.plan.recipe_sha256,
-            search_url=self.search_url,
-        )
-        summary = run_sweep(
-            plan,
-            ledger=self.ledger,
-            tracker=self.tracker,
-            corpus=self.corpus,
-            folder=self._folder("sweep"),
-            train=fit,
-            progress=self._proxy_progress("trials"),
-        )
-        return self._sweep_report(summary)
+        with self._alone():
+            self._begin()
+            plan = SweepRun.of(
+                self.plan.proposal,
+                self.plan.recipe,
+                subject=self.plan.subject,
+                mode=self.plan.mode,
+                registration=self.plan.leaf,
+                recipe_sha256=self.plan.recipe_sha256,
+                search_url=self.search_url,
+            )
+            summary = run_sweep(
+                plan,
+                ledger=self.ledger,
+                tracker=self.tracker,
+                corpus=self.corpus,
+                folder=self._folder("sweep"),
+                train=fit,
+                progress=self._proxy_progress("trials"),
+            )
+            return self._sweep_report(summary)
 
     def promote(self) -> Entry:
         """Run the ladder, choose by the registered rule and forecast; return the promotion."""
-        self._begin()
-        promoter = Promoter(
-            plan=self.plan,
-            ledger=self.ledger,
-            tracker=self.tracker,
-            corpus=self.corpus,
-            folder=self._folder("ladder"),
-            train=fit,
-            progress=self._proxy_progress("re-runs"),
-        )
-        return promoter.promote()
+        with self._alone():
+            self._begin()
+            promoter = Promoter(
+                plan=self.plan,
+                ledger=self.ledger,
+                tracker=self.tracker,
+                corpus=self.corpus,
+                folder=self._folder("ladder"),
+                train=fit,
+                progress=self._proxy_progress("re-runs"),
+            )
+            return promoter.promote()
 
     def run(self) -> RunsReport:
         """Run what is left of both arms at full scale."""
-        promotion = required_promotion(self.ledger, self.plan)
-        deviations = self._begin()
-        runner = Runner(
-            plan=self.plan,
-            promotion=promotion,
-            ledger=self.ledger,
-            tracker=self.tracker,
-            corpus=self.corpus,
-            folder=self._folder("full"),
-            code=self.code,
-            host=self.host,
-            train=fit,
-            progress=self.progress,
-        )
-        return runner.run_all(tuple(f"{d.what}: {d.effect}" for d in deviations))
+        with self._alone():
+            promotion = required_promotion(self.ledger, self.plan)
+            deviations = self._begin()
+            runner = Runner(
+                plan=self.plan,
+                promotion=promotion,
+                ledger=self.ledger,
+                tracker=self.tracker,
+                corpus=self.corpus,
+                folder=self._folder("full"),
+                code=self.code,
+                host=self.host,
+                train=fit,
+                progress=self.progress,
+            )
+            return runner.run_all(tuple(f"{d.what}: {d.effect}" for d in deviations))
 
     def verdict(self, *, incomplete: bool) -> Entry:
         """Read the sealed test split once and append the verdict."""
-        bench = Bench(
-            plan=self.plan,
-            promotion=required_promotion(self.ledger, self.plan),
-            ledger=self.ledger,
-            corpus=self.corpus,
-            folder=self._folder("full"),
-            progress=self.progress,
-        )
-        return decide_verdict(bench, incomplete=incomplete)
+        with self._alone():
+            bench = Bench(
+                plan=self.plan,
+                promotion=required_promotion(self.ledger, self.plan),
+                ledger=self.ledger,
+                corpus=self.corpus,
+                folder=self._folder("full"),
+                progress=self.progress,
+            )
+            return decide_verdict(bench, incomplete=incomplete)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep a second process from the same experiment: two would judge or promote twice."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(
+                    exclusive(self.layout.runs / self.plan.subject / self.plan.mode)
+                )
+            except ConflictError as error:
+                raise ConflictError(
+                    f"another process is at work on {self.plan.subject} ({self.plan.mode})",
+                    remedy="wait for it, or stop it and repeat the command",
+                ) from error
+            yield
 
     def _begin(self) -> list[Deviation]:
         """Refuse what the budget forbids; record what differs from the registration."""
@@ -137,12 +160,14 @@ class Campaign:
             tie_break=proposal.sweep.tie_break,
             control=self.plan.recipe.control(),
         )
-        control = [t.value for t in summary.trials if t.number == 0 and t.state == "completed"]
+        # Trial 0, or the repeat of it that an interruption made necessary.
+        own = freeze(self.plan.recipe.control())
+        control = [t.value for t in summary.trials if freeze(t.params) == own]
         return SweepReport(
             metric=proposal.measures.primary.metric,
             declared=summary.declared,
             counts=summary.counts,
-            control_value=control[0] if control else None,
+            control_value=next((value for value in control if value is not None), None),
             best_trial=candidate_name(ranked[0].number) if ranked else "",
             best_value=ranked[0].value if ranked else None,
             recovered=summary.recovered,

@@ -58,6 +58,8 @@ class Promoter:
             done = self._append_promotion(root, selection)
         else:
             runs = tuple(ladder_runs(self.ledger, self.plan, root))
+        # Each of these is appended by itself: a call that was cut short between two is completed.
+        self._append_deviations(root, done)
         self._append_forecasts(done, runs)
         return done
 
@@ -104,13 +106,17 @@ class Promoter:
             reason=selection.reason,
         )
         refs = [root, *_run_leaves(self.ledger, self.plan, root)]
-        entry = self.ledger.append(body, subject=self.plan.subject, refs=refs)
-        for change in changes:
-            if change.deviation:
-                self.ledger.append(
-                    _deviation(change), subject=self.plan.subject, refs=[root, entry.leaf]
-                )
-        return entry
+        return self.ledger.append(body, subject=self.plan.subject, refs=refs)
+
+    def _append_deviations(self, root: str, promotion: Entry) -> None:
+        """Append what the promotion changes without a rule, unless an earlier call did."""
+        entries = self.ledger.entries(kind="deviation", subject=self.plan.subject)
+        known = [entry.body for entry in entries if promotion.leaf in entry.refs]
+        for change in promotion_body(promotion).changes:
+            body = _deviation(change)
+            if change.deviation and body not in known:
+                refs = [root, promotion.leaf]
+                self.ledger.append(body, subject=self.plan.subject, refs=refs)
 
     def _configs(self, selection: Selection) -> dict[str, RunConfig]:
         full, recipe = self.plan.full, self.plan.recipe
@@ -129,8 +135,7 @@ class Promoter:
         body = promotion.body
         if not isinstance(body, Promotion) or body.chosen == NONE:
             return
-        if forecast_entries(self.ledger, self.plan, promotion):
-            return
+        made = [body.target for _, body in forecast_entries(self.ledger, self.plan, promotion)]
         proposal = self.plan.proposal
         request = ForecastRequest(
             mode=self.plan.mode,
@@ -144,7 +149,8 @@ class Promoter:
         )
         refs = [*promotion.refs[:1], promotion.leaf]
         for forecast in forecasts(request, self.plan.recipe, runs):
-            self.ledger.append(forecast, subject=self.plan.subject, refs=refs)
+            if forecast.target not in made:
+                self.ledger.append(forecast, subject=self.plan.subject, refs=refs)
 
 
 def finished_sweep_root(source: LogSource, plan: ExperimentPlan) -> str:

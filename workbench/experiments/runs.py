@@ -1,5 +1,6 @@
 """Full-scale runs: every arm on every registered seed, each attempt in the ledger."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Literal
 
 from workbench.canonical import Json
 from workbench.data.corpus import Corpus
-from workbench.errors import IntegrityError, RunFailedError, WorkbenchError
+from workbench.errors import IntegrityError, NotFoundError, RunFailedError, WorkbenchError
 from workbench.experiments.attempts import Attempt, RunHistory, histories, run_name
 from workbench.experiments.budget import require_budget
 from workbench.experiments.plan import ExperimentPlan
@@ -28,7 +29,7 @@ from workbench.registry.log import Entry
 from workbench.training.attempts import ResumePoint, resume_point
 from workbench.training.config import RunConfig
 from workbench.training.results import DivergenceRule, RunResult
-from workbench.training.tracking import Tracker
+from workbench.training.tracking import STATUS_OF_OUTCOME, Tracker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,7 @@ class Runner:
             ConflictError: another process is at work on one of the runs.
         """
         recovered = close_lost_attempts(self.ledger, self.plan, self.folder)
+        self._settle_tracking()
         # Both arms of a seed before the next seed: an interrupted campaign stays balanced.
         for index in range(self.plan.proposal.design.seeds):
             for arm in ("control", "treatment"):
@@ -69,6 +71,16 @@ class Runner:
             recovered=tuple(recovered),
             runs=tuple(self._line(history) for history in self._histories().values()),
         )
+
+    def _settle_tracking(self) -> None:
+        """Give MLflow the ends that the ledger has and a process did not live to tell it."""
+        for history in self._histories().values():
+            if history.last is not None and history.last.ended is not None:
+                outcome = history.last.ended.outcome
+                with contextlib.suppress(NotFoundError):
+                    self.tracker.finish(
+                        history.last.started.mlflow_run, STATUS_OF_OUTCOME[outcome], outcome=outcome
+                    )
 
     def _require_budget(self) -> None:
         if self.plan.mode == "confirmatory":
@@ -174,8 +186,12 @@ class Runner:
         """Return the MLflow run: the same one for every attempt (case A5)."""
         if history.last is not None:
             mlflow_run = history.last.started.mlflow_run
-            self.tracker.resume_run(mlflow_run, attempt=point.attempt, from_step=point.from_step)
-            return mlflow_run
+            # A deleted store does not hold up the run: its record is the ledger.
+            with contextlib.suppress(NotFoundError):
+                self.tracker.resume_run(
+                    mlflow_run, attempt=point.attempt, from_step=point.from_step
+                )
+                return mlflow_run
         config, sha256 = self._config(arm)
         tags = {
             "workbench.experiment": self.plan.subject,
@@ -184,9 +200,13 @@ class Runner:
             "workbench.mode": self.plan.mode,
             "workbench.arm": arm,
             "workbench.seed_index": str(index),
-            "workbench.attempt": str(point.attempt),
             "workbench.config_sha256": sha256,
         }
+        begun = self.tracker.find_runs(tags, status="RUNNING")
+        if begun:
+            # Its process died before the ledger heard of it; one run has one id.
+            return begun[-1].run_id
+        tags["workbench.attempt"] = str(point.attempt)
         params: dict[str, Json] = {
             "seed": str(self.plan.seeds[index]),
             "steps": config.steps,

@@ -1,5 +1,6 @@
 """One proxy: a small run of the training function, and how it ended."""
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from workbench.canonical import Json
 from workbench.data.corpus import Corpus
-from workbench.errors import WorkbenchError
+from workbench.errors import NotFoundError, WorkbenchError
 from workbench.proxies.recipe import dotted
 from workbench.registry.entries import TrialState
 from workbench.training.attempts import attempt_trace, last_attempt
@@ -140,8 +141,13 @@ def broken_end(task: ProxyTask, state: TrialState, reason: str) -> ProxyEnd:
 
 
 def finish_tracked(tracker: Tracker, run_id: str, state: TrialState) -> None:
-    """End the proxy's MLflow run in keeping with the state; a terminal status stays."""
-    if run_id:
+    """End the proxy's MLflow run in keeping with the state; a terminal status stays.
+
+    A store that was deleted or replaced meanwhile does not hold up the record.
+    """
+    with contextlib.suppress(NotFoundError):
+        if not run_id:
+            return
         tracker.finish(run_id, STATUS_OF_OUTCOME[state], outcome=state)
 
 

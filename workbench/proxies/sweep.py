@@ -5,13 +5,19 @@ MLflow run closed, trial ended there, ledger entry appended. A process that dies
 running trial; the next call finishes what was noted and records the rest as lost.
 """
 
+import contextlib
 from collections import Counter
 from pathlib import Path
 from typing import Literal
 
 from workbench.canonical import Json
 from workbench.data.corpus import Corpus
-from workbench.errors import IntegrityError, NotRegisteredError, RunFailedError
+from workbench.errors import (
+    IntegrityError,
+    NotFoundError,
+    NotRegisteredError,
+    RunFailedError,
+)
 from workbench.proxies.proxy import (
     ProxyEnd,
     ProxyTask,
@@ -122,15 +128,26 @@ class _Sweep:
                 self._stop(f"interrupted ({type(interruption).__name__})")
                 raise
             self._end()
+        elif self._parent:
+            # The process may have died between the ledger's entry and this.
+            with contextlib.suppress(NotFoundError):
+                self._tracker.finish(self._parent, "FINISHED", outcome="completed")
         return self._usable(self._summary())
 
     # -- beginning and end of a call
 
     def _begin(self) -> None:
         done = self._num_done()
-        if not self._parent:
-            self._parent = self._tracker.start_run(
-                f"sweep {self._plan.subject}", self._tags("sweep"), self._parent_params()
+        if not self._parent or not self._tracker.has(self._parent):
+            tags = self._tags("sweep") | {"workbench.sweep": self._plan.identity}
+            # A process may have died between starting the run and remembering it.
+            begun = self._tracker.find_runs(tags, status="RUNNING")
+            self._parent = (
+                begun[-1].run_id
+                if begun
+                else self._tracker.start_run(
+                    f"sweep {self._plan.subject}", tags, self._parent_params()
+                )
             )
             self._search.remember("mlflow_run", self._parent)
         elif self._tracker.run(self._parent).status != "FINISHED":

@@ -34,7 +34,13 @@ class Keys:
         path = self.folder / LAST_HEAD
         if not path.is_file():
             return None
-        return verify_head(path.read_bytes().decode("utf-8", "replace"), self.log.verifier)
+        try:
+            return verify_head(path.read_bytes().decode("utf-8", "replace"), self.log.verifier)
+        except IntegrityError as error:
+            raise IntegrityError(
+                f"{path} is not the last signed head: {error.message}",
+                remedy="restore it from a backup of the keys; never delete it",
+            ) from error
 
     def keep_head(self, head: SignedHead) -> None:
         """Replace the last signed head, durably."""
@@ -92,7 +98,12 @@ def _read_key(path: Path, name: str) -> SigningKey:
         )
     _refuse_loose_mode(path.parent)
     _refuse_loose_mode(path)
-    key = SigningKey.parse(path.read_bytes().decode("utf-8", "replace"))
+    try:
+        key = SigningKey.parse(path.read_bytes().decode("utf-8", "replace"))
+    except IntegrityError as error:
+        raise IntegrityError(
+            f"{path} cannot be used: {error.message}", remedy="restore it from a backup of the keys"
+        ) from error
     if key.name != name:
         raise IntegrityError(f"{path} is the key of {key.name!r}, not of {name!r}")
     return key

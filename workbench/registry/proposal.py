@@ -52,7 +52,7 @@ class Design(_Lists):
     control_arm: Text
     scales: tuple[str, ...] = Field(min_length=2)
     """The recipe's scales that the ladder runs, rising."""
-    seeds: int = Field(ge=1, le=100)
+    seeds: int = Field(ge=1, le=100, strict=True)
     """Full-scale repeats an arm."""
     pairing: Literal["none"] = "none"
 
@@ -204,7 +204,7 @@ class PromotionPlan(_Lists):
     """From proxies to full scale."""
 
     scaling_rules: tuple[ScalingRule, ...] = ()
-    budget_device_hours: float = Field(gt=0)
+    budget_device_hours: float = Field(gt=0, strict=True)
     forecast: ForecastPlan
 
 
@@ -227,7 +227,7 @@ class Proposal(_Lists):
     divergence: Divergence
     contingencies: tuple[Contingency, ...] = ()
     promotion: PromotionPlan
-    budget_cap_device_hours: float = Field(gt=0)
+    budget_cap_device_hours: float = Field(gt=0, strict=True)
     proxy_infidelities: tuple[Text, ...] = Field(min_length=1)
     threats_to_validity: tuple[Text, ...] = Field(min_length=1)
 

@@ -154,8 +154,13 @@ class Store:
             IntegrityError: it does not fit the number of entries, or is malformed.
         """
         with self._reading() as connection:
-            size, data = connection.execute(sa.select(_TREE.c.size, _TREE.c.frontier)).one()
+            row = connection.execute(sa.select(_TREE.c.size, _TREE.c.frontier)).one_or_none()
             count = connection.exec_driver_sql(_COUNT).scalar()
+        if row is None:
+            raise IntegrityError(
+                f"{self._path} has lost the tree over its entries", remedy="workbench verify"
+            )
+        size, data = row
         if not isinstance(data, bytes):
             raise IntegrityError(f"{self._path} holds a tree that is not bytes")
         if size != count:

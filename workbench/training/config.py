@@ -1,7 +1,7 @@
 """One run's configuration, the same for a proxy and at full scale. Imports no torch."""
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -26,6 +26,9 @@ def check_simplex(shares: dict[str, float], what: str = "mixture") -> dict[str, 
         normal = {name: round(share / total, 6) for name, share in shares.items()} if total else {}
         raise ValueError(f"{what} sums to {total:.6g}, not 1 (normalised it would be {normal})")
     return shares
+
+
+_Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class PhaseConfig(BaseModel):
@@ -58,7 +61,7 @@ class OptimizerConfig(BaseModel):
     name: Literal["adamw"] = "adamw"
     lr: float = Field(gt=0, le=1)
     """Peak learning rate."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[_Decay, _Decay] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(ge=0, le=10)
     clip_norm: float = Field(gt=0)

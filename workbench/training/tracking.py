@@ -128,9 +128,13 @@ class Tracker:
             )
         with _explained(self._uri):
             parentage = {} if parent is None else {"mlflow.parentRunId": parent}
-            run = self._client.create_run(self._experiment_id, run_name=name, tags=parentage)
+            # With the run itself, so that a kill never leaves one without its tags.
+            short = {key: value for key, value in tags.items() if len(value) <= LONGEST_VALUE}
+            run = self._client.create_run(
+                self._experiment_id, run_name=name, tags=parentage | short
+            )
             run_id: str = run.info.run_id
-            self.tag(run_id, tags)
+            self.tag(run_id, {key: value for key, value in tags.items() if key not in short})
             items = [Param(k, self._short(run_id, "params", k, v)) for k, v in params.items()]
             for begin in range(0, len(items), _ITEMS_A_BATCH):
                 self._client.log_batch(run_id, params=items[begin : begin + _ITEMS_A_BATCH])
@@ -198,6 +202,14 @@ class Tracker:
         """
         with _explained(self._uri):
             return _tracked(self._client.get_run(run_id))
+
+    def has(self, run_id: str) -> bool:
+        """Return whether MLflow holds the run: not after its store was deleted or replaced."""
+        try:
+            self.run(run_id)
+        except NotFoundError:
+            return False
+        return True
 
     def find_runs(self, tags: Mapping[str, str], *, status: str | None = None) -> list[TrackedRun]:
         """Return every run of the experiment with all of the tags, however many there are."""

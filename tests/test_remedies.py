@@ -1,0 +1,37 @@
+"""What a refusal tells a person to type must be something that the command line takes."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+import workbench
+from workbench.cli.main import app
+
+SOURCE = Path(workbench.__file__).parent
+TOLD = re.compile(r'remedy=[^\n]*?\bworkbench ([a-z]+)([^"\'\n;,(]*)')
+
+
+def told() -> list[tuple[str, str, str]]:
+    return [
+        (path.relative_to(SOURCE).as_posix(), match[1], match[2].strip())
+        for path in sorted(SOURCE.rglob("*.py"))
+        for match in TOLD.finditer(path.read_text("utf-8"))
+    ]
+
+
+@pytest.mark.parametrize(("file", "command", "arguments"), told())
+def test_command_in_a_remedy_exists_and_takes_what_is_written(
+    file: str, command: str, arguments: str
+) -> None:
+    commands = get_command(app)
+    assert isinstance(commands, typer.core.TyperGroup)
+    assert command in commands.commands, file
+    known = commands.commands[command].params
+    options = re.findall(r"--[a-z-]+", arguments)
+    assert set(options) <= {name for param in known for name in param.opts}, file
+    takes = sum(isinstance(param, typer.core.TyperArgument) for param in known)
+    words = [word for word in arguments.split() if not word.startswith(("-", "{_flag", "{flag"))]
+    assert bool(words) <= bool(takes), f"{file}: workbench {command} takes no {words}"
