@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -279,3 +280,32 @@ def test_sixteen_processes_start_and_write_together(tmp_path):
     runs = tracker.find_runs({"workbench.kind": "worker"}, status="FINISHED")
     assert len(runs) == 16
     assert sum(len(tracker.series(run.run_id, "loss")) for run in runs) == 3200
+
+
+def test_store_whose_creation_was_cut_short_is_created_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.training import tracking
+
+    class Killed(BaseException):
+        pass
+
+    class HalfMade:
+        def __init__(self, tracking_uri: str) -> None:
+            with sqlite3.connect(tracking_uri.removeprefix("sqlite:///")) as connection:
+                connection.execute("CREATE TABLE registered_models (name TEXT)")
+            raise Killed
+
+    place = (f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "artifacts", "made-anew")
+    with monkeypatch.context() as patch:
+        patch.setattr(tracking, "MlflowClient", HalfMade)
+        with pytest.raises(Killed):
+            Tracker(*place)
+    run = Tracker(*place).start_run("first", {}, {})
+    assert Tracker(*place).run(run).status == "RUNNING"
+
+
+def test_store_that_cannot_be_opened_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").write_bytes(b"no database at all, " * 50)
+    with pytest.raises(StoreUnavailableError, match="cannot be opened"):
+        Tracker(f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "artifacts", "broken")

@@ -102,9 +102,17 @@ class Tracker:
         Raises:
             StoreUnavailableError: the store cannot be reached or written.
         """
+        # A failure is raised and told by us; the log would repeat it with a traceback.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         with _quiet(), _explained(self._uri), _alone(self._uri):
+            _create_whole(self._uri)
             _use_write_ahead_log(self._uri)
-            self._client = MlflowClient(tracking_uri=self._uri)
+            try:
+                self._client = MlflowClient(tracking_uri=self._uri)
+            except MlflowException:
+                raise
+            except Exception as error:  # every driver has its own ways to say no
+                raise _unusable(self._uri, error) from error
 
     def start_run(
         self,
@@ -393,6 +401,35 @@ def _alone(uri: str) -> Iterator[None]:
     with file.with_name(f"{file.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _create_whole(uri: str) -> None:
+    """Create a SQLite store under another name and give it its own when its tables are there.
+
+    MLflow makes them one by one and refuses for ever a store that has only some of them, which is
+    what a kill or a full disk leaves.
+    """
+    file = _sqlite_file(uri)
+    if file is None or (file.exists() and file.stat().st_size > 0):
+        return
+    fresh = file.with_name(f".{file.name}.new")
+    for left in (fresh, fresh.with_name(f"{fresh.name}-journal")):
+        left.unlink(missing_ok=True)
+    try:
+        MlflowClient(tracking_uri=f"sqlite:///{fresh}")
+    except Exception as error:  # every driver has its own ways to say no
+        fresh.unlink(missing_ok=True)
+        raise _unusable(uri, error) from error
+    fresh.replace(file)
+
+
+def _unusable(uri: str, error: Exception) -> StoreUnavailableError:
+    detail = str(error).partition("\n")[0][:300]
+    return StoreUnavailableError(
+        f"the MLflow store cannot be opened: {detail}",
+        remedy=f"free {uri.partition('?')[0].rpartition('@')[2]} (disk space, permissions), or move "
+        "it away: the ledger does not depend on it",
+    )
 
 
 def _use_write_ahead_log(uri: str) -> None:
