@@ -26,12 +26,12 @@ QUICK_RECIPE = {
     "max_bytes: 3000000": "max_bytes: 600000",
     "max_bytes: 600000": "max_bytes: 200000",
     "bytes_per_domain: 40000": "bytes_per_domain: 8000",
-    "steps: 120": "steps: 24",
-    "steps: 160": "steps: 32",
-    "every: 40": "every: 12",
+    "steps: 120": "steps: 16",
+    "steps: 160": "steps: 20",
+    "every: 40": "every: 8",
     "every: 60": "every: 20",
 }
-QUICK_FULL = {"steps: 240": "steps: 48"}
+QUICK_FULL = {"steps: 240": "steps: 30"}
 
 
 def add_commands(app: typer.Typer) -> None:
