@@ -49,7 +49,7 @@ def test_load_settings_environment_wins_over_the_file(
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        (PLAIN + 'nmae = "x"\n', "nmae"),
+        (PLAIN + 'namex = "x"\n', "namex"),
         ('origin = "example.org/lab"\n', "name"),
         ('name = "lab"\norigin = "Über"\n', "origin"),
         ('name = ""\norigin = "example.org/lab"\n', "name"),
@@ -68,7 +68,7 @@ def test_load_settings_unusable_file_is_refused_with_the_key(
 
 def test_load_settings_shows_every_fault_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidFileError) as refused:
-        load_settings(written(tmp_path, 'origin = "Über"\nnmae = "x"\n'))
+        load_settings(written(tmp_path, 'origin = "Über"\nnamex = "x"\n'))
     assert len(refused.value.faults) == 3
 
 

@@ -454,5 +454,5 @@ def _require_training_extra() -> None:
     if missing:
         raise MissingDependencyError(
             f"this command needs {', '.join(missing)}, which the core install leaves out",
-            remedy="pip install 'pretrain-workbench[train]'",
+            remedy="pip install 'pretrain-workbench[train]'   (from a clone: '.[train]')",
         )

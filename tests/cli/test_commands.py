@@ -76,7 +76,7 @@ def test_check_sound_proposal_says_what_will_run(filed_lab: LabFolder, workbench
 
 def test_check_prints_every_fault_with_its_line(filed_lab: LabFolder, workbench: Command) -> None:
     proposal = filed_lab.root / "experiments" / SUBJECT / "proposal.md"
-    text = proposal.read_text("utf-8").replace("alpha: 0.05", "alpha: 7\n  alhpa: 1")
+    text = proposal.read_text("utf-8").replace("alpha: 0.05", "alpha: 7\n  alphax: 1")
     proposal.write_text(text.replace("budget_trials: 3", "budget_trials: 0"), "utf-8")
     said = workbench("check", "1", lab=filed_lab)
     assert said.code == 3
@@ -84,7 +84,7 @@ def test_check_prints_every_fault_with_its_line(filed_lab: LabFolder, workbench:
     lines = text.splitlines()
     named = [lines[int(place) - 1] for place in places]
     assert len(places) >= 3
-    assert any("alhpa" in line for line in named)
+    assert any("alphax" in line for line in named)
     assert any("budget_trials" in line for line in named)
     assert filed_lab.bodies("registration") == []
 

@@ -105,8 +105,8 @@ def test_unusable_settings_are_refused_with_the_key(
     filed_lab: LabFolder, workbench: Command
 ) -> None:
     config = filed_lab.root / "workbench.toml"
-    config.write_text(config.read_text("utf-8") + 'nmae = "x"\n', "utf-8")
-    assert "nmae" in refused(workbench("status", lab=filed_lab), 3)
+    config.write_text(config.read_text("utf-8") + 'namex = "x"\n', "utf-8")
+    assert "namex" in refused(workbench("status", lab=filed_lab), 3)
 
 
 @pytest.mark.parametrize("command", ["note", "register"])

@@ -252,7 +252,8 @@ def test_failed_attempt_is_recorded_as_failed_and_continues(
     tracked = nearly_lab.tracker().run(starts(nearly_lab)[0].mlflow_run)
     assert (tracked.status, tracked.tags["workbench.outcome"]) == ("FAILED", "failed")
     report = nearly_lab.open().run("1")
-    assert report.recovered == ()
+    (sentence,) = report.recovered
+    assert sentence.startswith(f"{RUN}: attempt 2 goes on from step ")
     line = {line.run: line for line in report.runs}[RUN]
     assert (line.attempts, line.outcome, line.last_step) == (2, "completed", STEPS)
     assert result(nearly_lab) == result(finished_stage)

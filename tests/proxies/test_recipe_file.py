@@ -46,7 +46,7 @@ def test_load_recipe_default_gives_its_scales() -> None:
         ('"builtin:code"', '"text:"', "      source: ", "names nothing after ':'"),
         ('"builtin:code"', '"ftp:x"', "corpus:\n", "source kinds ['ftp'] are unknown"),
         ("vocab_size: 2048\n    d_", "vocab_size: 99\n    d_", "vocab_size: 99", "at least 257"),
-        ("vocab_size: 2048\n    d_", "vocab_size: 999\n    d_", "vocab_size: 999", "cannot"),
+        ("vocab_size: 2048\n    d_", "vocab_size: 999\n    d_", "vocab_size: 999", "is not the"),
         # scales
         ("- name: s2", "- name: s1", "  - name: s1\n    #", "'s1' is defined twice"),
         ("model.d_model: 96", "model.dmodel: 96", "      model.dmodel", "is not a key"),
@@ -54,7 +54,7 @@ def test_load_recipe_default_gives_its_scales() -> None:
         ("model.d_model: 96", "model.d_model: wide", "      model.d_model", "not 'wide'"),
         ("model.d_model: 96", "model: 96", "      model: 96", "holds several keys"),
         ("model.d_model: 96", "balance.weight: 1", "      balance.weight", "the recipe's space"),
-        ("96\n      steps: 200", "32\n      steps: 9", "  - name: s2", "no more than"),
+        ("96\n      steps: 160", "32\n      steps: 9", "  - name: s2", "no more than"),
         # the space
         ("  balance.weight:\n", "  balance.wait:\n", "  balance.wait", "not a key"),
         ("  balance.weight:\n", "  steps:\n", "    kind: log_uniform", "must be a whole number"),
@@ -113,3 +113,10 @@ def test_load_full_faults_are_told_with_their_lines() -> None:
     assert [fault.where for fault in refused.value.faults] == [
         "full.yaml:1", "full.yaml:1", "full.yaml:2", "full.yaml:3",
     ]  # fmt: skip
+
+
+def test_load_recipe_vocabulary_that_training_would_refuse_is_a_fault() -> None:
+    text = TEXT.replace("    vocab_size: 2048\n    d_model", "    vocab_size: 4096\n    d_model", 1)
+    assert text != TEXT
+    messages = [fault.message for fault in faults_of(text)]
+    assert "model.vocab_size 4096 is not the tokenizer's 2048" in messages

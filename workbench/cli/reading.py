@@ -33,12 +33,16 @@ def status(as_json: AsJson = False) -> None:
             line.experiment,
             line.stage,
             line.detail,
-            f"{seconds(line.device_seconds)} ({seconds(line.wasted_device_seconds)})",
-            line.next_command,
+            seconds(line.device_seconds),
+            line.next_command.removeprefix("workbench "),
         ]
         for line in statuses
     ]
-    print_table(["experiment", "stage", "detail", "spent (wasted)", "next"], rows)
+    headings = ["experiment", "stage", "detail", "spent", "next: workbench …"]
+    print_table(headings, rows, shortened="experiment")
+    wasted = sum(line.wasted_device_seconds for line in statuses)
+    if wasted:
+        say(f"{seconds(wasted)} of it gave no usable value.")
 
 
 def chronicle(

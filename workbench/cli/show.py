@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
@@ -36,19 +36,31 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table without boxes, which reads well at 80 columns and in a log."""
+def print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, shortened: str = ""
+) -> None:
+    """Print a table without boxes, which reads well at 80 columns and in a log.
+
+    Args:
+        headings: One a column.
+        rows: Cells of each line.
+        shortened: The column that is cut at 24 characters, with an ellipsis.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
-        table.add_column(heading, overflow="fold")
+        narrow = heading == shortened
+        width = 24 if narrow and not console.width > 100 else None
+        overflow: Literal["ellipsis", "fold"] = "ellipsis" if narrow else "fold"
+        table.add_column(heading, overflow=overflow, no_wrap=narrow, max_width=width)
     for row in rows:
         # As text, never as markup: a title may hold brackets.
         table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table)
+    console.print(table)
 
 
 def read_text(path: Path) -> str:

@@ -14,7 +14,7 @@ from workbench.proxies.recipe_file import load_full, load_recipe
 from workbench.registry.entries import Document, Mode, Registration
 from workbench.registry.frontmatter import parse_proposal
 from workbench.registry.log import Entry, LogSource
-from workbench.registry.proposal import Proposal
+from workbench.registry.proposal import PLACEHOLDER, Proposal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +66,13 @@ def registered_plan(source: LogSource, subject: str) -> ExperimentPlan:
 def draft_plan(layout: Layout, folder: Path) -> ExperimentPlan:
     """Return the plan of the files as they are now, for exploring.
 
+    Answers that are still owed do not matter to an exploration and are filled in for it.
+
     Raises:
         InvalidFileError: a file is missing or malformed.
     """
     proposal_path = folder / "proposal.md"
-    proposal = parse_proposal(_read(proposal_path), proposal_path.name)
+    proposal = parse_proposal(_explorable(_read(proposal_path)), proposal_path.name)
     recipe_text = _read(layout.root / proposal.sweep.recipe)
     return ExperimentPlan(
         subject=folder.name,
@@ -82,6 +84,20 @@ def draft_plan(layout: Layout, folder: Path) -> ExperimentPlan:
         registration=None,
         seeds=tuple(_exploratory_seed(folder.name, i) for i in range(proposal.design.seeds)),
     )
+
+
+def _explorable(text: str) -> str:
+    """Return the proposal with a neutral answer wherever the form's placeholder still stands."""
+    neutral = {
+        f"claim: superior({PLACEHOLDER})": "claim: superior(0)",
+        f"foreknowledge: {PLACEHOLDER}": "foreknowledge: none",
+        f"minimum_effect: {PLACEHOLDER}": "minimum_effect: 1.0e-9",
+        f"expected_improvement: {PLACEHOLDER}": "expected_improvement: 0",
+        PLACEHOLDER: "not answered",
+    }
+    for owed, answer in neutral.items():
+        text = text.replace(owed, answer)
+    return text
 
 
 def changed_documents(layout: Layout, registration: Registration) -> Iterator[Document]:

@@ -72,6 +72,12 @@ class Promoter:
             tie_break=rule.tie_break,
             control=control,
         )[: rule.top_k]
+        if not ranked:
+            raise ConflictError(
+                f"no trial of the sweep of {self.plan.subject} completed with a finite value, so "
+                "there is nothing to promote",
+                remedy=f"workbench chronicle {self.plan.subject[:4]}   (shows why each failed)",
+            )
         ladder = LadderRun.of(
             proposal,
             self.plan.recipe,

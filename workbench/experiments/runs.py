@@ -95,6 +95,10 @@ class Runner:
         folder = self.folder / run
         point = resume_point(folder)
         said = record_rejected_checkpoints(self.ledger, self.plan, run, point.attempt, folder)
+        last_end = history.last.ended if history.last else None
+        # A lost attempt was told of when it was found.
+        if last_end is not None and last_end.outcome != "lost":
+            said.append(f"{run}: attempt {point.attempt} goes on from step {point.from_step}")
         mlflow_run = self._tracked(run, arm, index, history, point)
         started = RunStarted(
             mode=self.plan.mode,

@@ -149,10 +149,10 @@ def _source_faults(document: Located, corpus: CorpusConfig) -> Iterator[Fault]:
 def _corpus_faults(document: Located, base: RunConfig, corpus: CorpusConfig) -> Iterator[Fault]:
     domains = list(corpus.sources)
     vocabulary = corpus.tokenizer.vocab_size
-    if base.model.vocab_size < vocabulary:
+    if base.model.vocab_size != vocabulary:
         yield document.fault(
             ("base", "model", "vocab_size"),
-            f"model.vocab_size {base.model.vocab_size} cannot hold the tokenizer's {vocabulary}",
+            f"model.vocab_size {base.model.vocab_size} is not the tokenizer's {vocabulary}",
             f"write {vocabulary}",
         )
     mixtures: list[tuple[Path, Mapping[str, float] | str | None]] = [

@@ -63,13 +63,16 @@ def dirty_files(root: Path, *, outputs: Sequence[str] = ()) -> list[str]:
 
 
 def ensure_repository(root: Path) -> bool:
-    """Make the folder a git repository unless it already lies in one; return whether it was made.
+    """Make the folder a git repository unless it lies in one; return whether it was made.
+
+    A folder that the repository around it ignores gets its own: nothing in it could be committed.
 
     Raises:
         MissingDependencyError: git is not installed.
         ConflictError: git refused.
     """
-    if _git(root, "rev-parse", "--git-dir") is not None:
+    around = _git(root, "rev-parse", "--show-toplevel")
+    if around is not None and not _is_ignored(root):
         return False
     require_git()
     _git(root, "init", "--quiet")
@@ -87,6 +90,11 @@ def require_git() -> None:
             "git is not installed, so no registration could name its code",
             remedy="install git, then run the command again",
         )
+
+
+def _is_ignored(root: Path) -> bool:
+    command = ["git", "-C", str(root), "check-ignore", "--quiet", str(root)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def _git(root: Path, *arguments: str) -> str | None:

@@ -19,7 +19,8 @@ from workbench.reports.quantities import calendar_day, clock_time
 _SHEETS = ("palette.css", "figure.css", "page.css")
 _SHOWN_RANGES = 3
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|&(?=[#A-Za-z])")
-_BLOCK_START = re.compile(r"\A([#+=-]|\d+(?=[.)]))")
+_BLOCK_START = re.compile(r"\A(\d*)(?:(?<=\d)([.)])(?=\s|\Z)|(?<!\d)([#+=-]))")
+"""What would begin a heading or a list: a sign, or a number with a dot or bracket after it."""
 
 
 def chronicle_html(chronicle: Chronicle) -> str:
@@ -93,7 +94,7 @@ def escape_markdown(value: object) -> Markup:
     if isinstance(value, Markup):
         return value
     text = " ".join(str(value).split("\n"))
-    text = _BLOCK_START.sub(r"\\\1", _MARKDOWN.sub(lambda found: f"\\{found[0]}", text))
+    text = _BLOCK_START.sub(r"\1\\\2\3", _MARKDOWN.sub(lambda found: f"\\{found[0]}", text))
     return Markup(text)  # noqa: S704  # escaped for Markdown just above
 
 

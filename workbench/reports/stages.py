@@ -48,6 +48,8 @@ class _Tally:
     finished_sweep: bool = False
     promotion: Promotion | None = None
     ended: dict[str, str] = field(default_factory=dict)
+    begun_at: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Step at which an attempt began, by run and attempt."""
     verdict: str = ""
     seconds: float = 0.0
     wasted: float = 0.0
@@ -92,11 +94,22 @@ class _Tally:
         if isinstance(body, Trial | ProxyRun):
             useful = body.state in ("completed", "pruned")
         elif isinstance(body, RunEnded):
-            useful = body.outcome == "completed"
+            self.seconds += body.device_seconds
+            self.wasted += body.device_seconds * self._discarded_share(body)
+            return
+        elif isinstance(body, RunStarted):
+            self.begun_at[body.run, body.attempt] = body.from_step
+            return
         else:
             return
         self.seconds += body.device_seconds
         self.wasted += 0.0 if useful else body.device_seconds
+
+    def _discarded_share(self, ended: RunEnded) -> float:
+        if ended.outcome == "diverged":
+            return 1.0
+        steps = ended.last_step - self.begun_at.get((ended.run, ended.attempt), 0)
+        return (ended.last_step - ended.surviving_step) / steps if steps > 0 else 0.0
 
 
 def experiment_statuses(source: LogSource, filed: Iterable[str]) -> list[ExperimentStatus]:

@@ -34,13 +34,19 @@ class Verification:
 
     def lines(self) -> Iterator[str]:
         """Yield the report, one line a check, the verdict last."""
+        failed = self.log.first_failure
         for check in self.log.checks:
-            yield f"{_mark(check.passed)} {check.number:>2}  {check.name}: {check.detail}"
-        for finding in self.claims:
-            yield (
-                f"{_mark(finding.passed)} {finding.number:>2}  {finding.subject}: "
-                f"{finding.check}: {finding.detail}"
-            )
+            if failed is None or check.number <= failed.number:
+                yield f"{_mark(check.passed)} {check.number:>2}  {check.name}: {check.detail}"
+        if failed is not None and failed.number < len(self.log.checks):
+            yield f"skip      checks {failed.number + 1} to {len(self.log.checks)} build on it"
+        for subject in dict.fromkeys(finding.subject for finding in self.claims):
+            yield f"claim     {subject}"
+            for finding in self.claims:
+                if finding.subject == subject:
+                    detail = f": {finding.detail}" if finding.detail else ""
+                    mark = _mark(finding.passed)
+                    yield f"{mark} c{finding.number}  {finding.check}{detail}"
         for warning in self.log.warnings:
             yield f"note      {warning}"
         if self.passed:
@@ -53,7 +59,7 @@ class Verification:
         if check is not None:
             return f"check {check.number}, {check.name}: {check.detail}"
         finding = next(finding for finding in self.claims if not finding.passed)
-        return f"check {finding.number} of {finding.subject}, {finding.check}: {finding.detail}"
+        return f"check c{finding.number} of {finding.subject}, {finding.check}: {finding.detail}"
 
 
 def verify_lab(log: VerifiableLog, *, vkey: str, kept_head: str | None) -> Verification:
