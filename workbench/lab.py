@@ -4,12 +4,12 @@ Imports that cost time are inside the methods, so that a reading command never l
 """
 
 import importlib.util
-import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 
 from workbench.data.config import CorpusConfig
 from workbench.errors import (
@@ -70,8 +70,7 @@ class Lab:
         else:
             provenance.require_git()
             called = name or folder.name
-            origin = f"workbench.lab/{slug(called)}-{secrets.token_hex(4)}"
-            write_lab(folder, name=called, origin=origin)
+            write_lab(folder, name=called, origin=f"workbench.lab/{slug(called)}-{token_hex(4)}")
         provenance.ensure_repository(folder)
         lab = cls.open(folder, clock=clock)
         lab._create_ledger()
