@@ -25,6 +25,7 @@ from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.progress import Progress, silent
 from workbench.experiments.summaries import RunsReport, Stages, SweepReport
 from workbench.layout import Layout, find_lab, slug
+from workbench.registry import provenance
 from workbench.registry.entries import DataState, Decision, Forecast, Note, Registration
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
@@ -61,34 +62,27 @@ class Lab:
         Raises:
             ConflictError: the folder already holds a lab.
         """
-        from workbench.registry import provenance
         from workbench.scaffold.lab import write_lab
 
         folder = folder.resolve()
         if (folder / "workbench.toml").exists():
-            return cls._completed(folder, clock)
-        provenance.require_git()
-        called = name or folder.name
-        origin = f"workbench.lab/{slug(called)}-{secrets.token_hex(4)}"
-        write_lab(folder, name=called, origin=origin)
+            cls.open(folder)._refuse_begun()
+        else:
+            provenance.require_git()
+            called = name or folder.name
+            origin = f"workbench.lab/{slug(called)}-{secrets.token_hex(4)}"
+            write_lab(folder, name=called, origin=origin)
         provenance.ensure_repository(folder)
         lab = cls.open(folder, clock=clock)
         lab._create_ledger()
         return lab
 
-    @classmethod
-    def _completed(cls, folder: Path, clock: Clock) -> "Lab":
-        """Finish the lab that a process which died left without its ledger; refuse any other."""
-        from workbench.registry import provenance
-
-        lab = cls.open(folder, clock=clock)
+    def _refuse_begun(self) -> None:
+        """Refuse any lab but one that a process which died left without its ledger."""
         # A clone has a commit, and its log is elsewhere: one origin never names two logs.
-        is_cloned = provenance.code_state(folder).commit != provenance.NO_COMMIT
-        if is_cloned or lab._has_store() or (lab.layout.registry / "checkpoint").exists():
-            raise ConflictError(f"{folder} is already a lab", remedy="workbench status")
-        provenance.ensure_repository(folder)
-        lab._create_ledger()
-        return lab
+        is_cloned = provenance.code_state(self.layout.root).commit != provenance.NO_COMMIT
+        if is_cloned or self._has_store() or (self.layout.registry / "checkpoint").exists():
+            raise ConflictError(f"{self.layout.root} is already a lab", remedy="workbench status")
 
     @classmethod
     def open(cls, folder: Path | None = None, *, clock: Clock = utc_now) -> "Lab":
@@ -322,7 +316,6 @@ class Lab:
         from workbench.data.build import build_corpus
         from workbench.experiments.campaign import Campaign
         from workbench.experiments.deviations import refuse_other_data
-        from workbench.registry import provenance
         from workbench.training.tracking import Tracker
 
         corpus = build_corpus(
