@@ -3,7 +3,6 @@
 Imports that cost time are inside the methods, so that a reading command never loads training code.
 """
 
-import importlib.util
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +15,11 @@ from workbench.errors import (
     ConflictError,
     IntegrityError,
     InvalidFileError,
-    MissingDependencyError,
     NotFoundError,
 )
 from workbench.experiments.checking import Checked
 from workbench.experiments.filing import Receipt
+from workbench.experiments.installed import require_training_extra
 from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.progress import Progress, silent
 from workbench.experiments.summaries import RunsReport, Stages, SweepReport
@@ -35,7 +34,6 @@ from workbench.reports.verification import VerifiableLog, Verification
 from workbench.settings import Settings, absolute_url, load_settings
 
 Clock = Callable[[], datetime]
-TRAINING_PACKAGES = ("datasets", "lightning", "mlflow", "optuna", "tokenizers", "torch")
 LAB_FOLDERS = ("experiments", "proxies", "registry", "reports")
 """What runs is read from the ledger, so changes in these folders are no changes of the code."""
 
@@ -312,7 +310,7 @@ class Lab:
     def _campaign(self, number: str, *, exploratory: bool, progress: Progress) -> Iterator[Stages]:
         plan = self._plan(number, exploratory=exploratory)
         # Refusals come first: the training stack takes seconds to import.
-        _require_training_extra()
+        require_training_extra()
         from workbench.data.build import build_corpus
         from workbench.experiments.campaign import Campaign
         from workbench.experiments.deviations import refuse_other_data
@@ -355,7 +353,7 @@ class Lab:
         return registered_plan(self.source(), folder.name)
 
     def _data(self, config: CorpusConfig, progress: Progress) -> DataState:
-        _require_training_extra()
+        require_training_extra()
         from workbench.data.build import build_corpus
 
         return build_corpus(
@@ -440,12 +438,3 @@ class Lab:
 
 def _building(progress: Progress) -> Callable[[str, float], None]:
     return lambda what, share: progress("corpus", share, 1.0, what)
-
-
-def _require_training_extra() -> None:
-    missing = [n for n in TRAINING_PACKAGES if importlib.util.find_spec(n) is None]
-    if missing:
-        raise MissingDependencyError(
-            f"this command needs {', '.join(missing)}, which the core install leaves out",
-            remedy="pip install 'pretrain-workbench[train]'   (from a clone: '.[train]')",
-        )
