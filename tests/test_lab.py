@@ -222,3 +222,19 @@ def test_corpus_changed_behind_its_manifest_is_refused_before_anything_runs(
     with pytest.raises(IntegrityError, match=r"train-code.bin is not the file that was built"):
         getattr(finished_lab.open(), command)("1")
     assert len(finished_lab.entries()) == size
+
+
+@pytest.mark.parametrize("name", ["why?", "per%41cent"])
+def test_init_where_no_url_can_name_the_store_leaves_nothing(
+    keys: Path, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(InvalidFileError, match="no store URL can hold"):
+        Lab.init(tmp_path / name / "lab", name="lab")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lab_at_a_strange_path_works_and_stays_inside_it(keys: Path, tmp_path: Path) -> None:
+    lab = Lab.init(tmp_path / "läb ö # &x", name="lab")
+    lab.note("here")
+    assert lab.verify().passed
+    assert {path.name for path in tmp_path.iterdir()} == {"keys", "läb ö # &x"}

@@ -3,24 +3,23 @@
 Imports that cost time are inside the methods, so that a reading command never loads training code.
 """
 
-import importlib.util
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from secrets import token_hex
 
 from workbench.data.config import CorpusConfig
 from workbench.errors import (
     ConflictError,
     IntegrityError,
     InvalidFileError,
-    MissingDependencyError,
     NotFoundError,
 )
 from workbench.experiments.checking import Checked
 from workbench.experiments.filing import Receipt
+from workbench.experiments.installed import require_training_extra
 from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.progress import Progress, silent
 from workbench.experiments.summaries import RunsReport, Stages, SweepReport
@@ -32,10 +31,9 @@ from workbench.registry.log import Entry
 from workbench.registry.publish import PublishedLog, PublishSummary
 from workbench.reports.stages import ExperimentStatus, experiment_statuses
 from workbench.reports.verification import VerifiableLog, Verification
-from workbench.settings import Settings, absolute_url, load_settings
+from workbench.settings import Settings, absolute_url, load_settings, refuse_unnameable
 
 Clock = Callable[[], datetime]
-TRAINING_PACKAGES = ("datasets", "lightning", "mlflow", "optuna", "tokenizers", "torch")
 LAB_FOLDERS = ("experiments", "proxies", "registry", "reports")
 """What runs is read from the ledger, so changes in these folders are no changes of the code."""
 
@@ -69,8 +67,10 @@ class Lab:
             cls.open(folder)._refuse_begun()
         else:
             provenance.require_git()
+            refuse_unnameable(folder)
             called = name or folder.name
-            write_lab(folder, name=called, origin=f"workbench.lab/{slug(called)}-{token_hex(4)}")
+            origin = f"workbench.lab/{slug(called)}-{secrets.token_hex(4)}"
+            write_lab(folder, name=called, origin=origin)
         provenance.ensure_repository(folder)
         lab = cls.open(folder, clock=clock)
         lab._create_ledger()
@@ -311,7 +311,7 @@ class Lab:
     def _campaign(self, number: str, *, exploratory: bool, progress: Progress) -> Iterator[Stages]:
         plan = self._plan(number, exploratory=exploratory)
         # Refusals come first: the training stack takes seconds to import.
-        _require_training_extra()
+        require_training_extra()
         from workbench.data.build import build_corpus
         from workbench.experiments.campaign import Campaign
         from workbench.experiments.deviations import refuse_other_data
@@ -354,7 +354,7 @@ class Lab:
         return registered_plan(self.source(), folder.name)
 
     def _data(self, config: CorpusConfig, progress: Progress) -> DataState:
-        _require_training_extra()
+        require_training_extra()
         from workbench.data.build import build_corpus
 
         return build_corpus(
@@ -439,12 +439,3 @@ class Lab:
 
 def _building(progress: Progress) -> Callable[[str, float], None]:
     return lambda what, share: progress("corpus", share, 1.0, what)
-
-
-def _require_training_extra() -> None:
-    missing = [n for n in TRAINING_PACKAGES if importlib.util.find_spec(n) is None]
-    if missing:
-        raise MissingDependencyError(
-            f"this command needs {', '.join(missing)}, which the core install leaves out",
-            remedy="pip install 'pretrain-workbench[train]'   (from a clone: '.[train]')",
-        )

@@ -72,8 +72,26 @@ def load_settings(config: Path) -> Settings:
 
 
 def absolute_url(url: str, root: Path) -> str:
-    """Return the URL with a relative SQLite path resolved against the lab's root."""
+    """Return the URL with a relative SQLite path resolved against the lab's root.
+
+    Raises:
+        InvalidFileError: the root holds a ? or %, so that the URL would name another file.
+    """
     prefix = "sqlite:///"
     if not url.startswith(prefix) or url.startswith(prefix + "/"):
         return url
+    refuse_unnameable(root)
     return f"{prefix}{root / url.removeprefix(prefix)}"
+
+
+def refuse_unnameable(root: Path) -> None:
+    """Refuse a lab's folder that no SQLite URL can name.
+
+    Raises:
+        InvalidFileError: its path holds a ?, where a URL's path ends, or a %, which it decodes.
+    """
+    if "?" in str(root) or "%" in str(root):
+        raise InvalidFileError(
+            f"the lab's path {str(root)!r} has a ? or a %, which no store URL can hold",
+            remedy="rename the folder",
+        )

@@ -1,0 +1,21 @@
+"""Whether this installation can train; imports none of what it looks for."""
+
+import importlib.util
+
+from workbench.errors import MissingDependencyError
+
+TRAINING_PACKAGES = ("datasets", "lightning", "mlflow", "optuna", "tokenizers", "torch")
+
+
+def require_training_extra() -> None:
+    """Refuse what the core install cannot do.
+
+    Raises:
+        MissingDependencyError: names the packages that are missing.
+    """
+    missing = [n for n in TRAINING_PACKAGES if importlib.util.find_spec(n) is None]
+    if missing:
+        raise MissingDependencyError(
+            f"this command needs {', '.join(missing)}, which the core install leaves out",
+            remedy="pip install 'pretrain-workbench[train]'   (from a clone: '.[train]')",
+        )
