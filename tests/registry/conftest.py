@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench.registry.entries import (
+    BODIES,
     Anchor,
     Body,
     Candidate,
@@ -47,6 +48,14 @@ from workbench.registry.seeds import time_locked_seed
 
 ORIGIN = "example.com/lab"
 SUBJECT = "0001-more-code"
+STORY_KINDS = tuple(
+    kind
+    for kind in BODIES
+    if kind
+    not in (
+        "amendment", "withdrawal", "approval", "embargo", "reveal", "redaction", "key_rotation",
+    )
+)  # fmt: skip
 CODE = CodeState(commit="c" * 40, dirty=False, workbench="0.1.0")
 
 

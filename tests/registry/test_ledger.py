@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import rfc8785
 
-from tests.registry.conftest import ORIGIN, SUBJECT, LogFolder, ticking
+from tests.registry.conftest import ORIGIN, STORY_KINDS, SUBJECT, LogFolder, ticking
 from workbench.errors import (
     ConflictError,
     IntegrityError,
@@ -39,7 +39,7 @@ def source(request: pytest.FixtureRequest, story: LogFolder) -> LogSource:
 def test_source_yields_every_kind_in_order_with_typed_bodies(source: LogSource) -> None:
     entries = list(source.entries())
     assert [entry.sequence for entry in entries] == list(range(17))
-    assert {entry.kind for entry in entries} == set(BODIES)
+    assert {entry.kind for entry in entries} == set(STORY_KINDS)
     for entry in entries:
         assert type(entry.body) is BODIES[entry.kind]
         assert entry.leaf == leaf_hash(entry.envelope).hex()

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry.conftest import ORIGIN, SUBJECT, LogFolder, registration, run_started
+from tests.registry.conftest import (
+    ORIGIN,
+    STORY_KINDS,
+    SUBJECT,
+    LogFolder,
+    registration,
+    run_started,
+)
 from workbench.canonical import canonical_json
 from workbench.registry.entries import BODIES, Anchor, Body, Note, RunEnded, SweepEnded
 from workbench.registry.heads import sign_head
@@ -112,7 +119,7 @@ def _rehashed(stored: StoredEntry, **changes: object) -> StoredEntry:
     return replace(stored, envelope=envelope, leaf=leaf_hash(envelope))
 
 
-@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("kind", STORY_KINDS)
 def test_tampering_every_field_of_every_kind_is_caught_and_named(
     story: LogFolder, kind: str
 ) -> None:
@@ -154,7 +161,7 @@ def test_tampering_every_field_of_every_kind_is_caught_and_named(
 
 def test_tampering_every_kind_is_in_the_log(story: LogFolder) -> None:
     with story.open() as ledger:
-        assert {stored.kind for stored in ledger.records()} == set(BODIES)
+        assert {stored.kind for stored in ledger.records()} == set(STORY_KINDS)
 
 
 @pytest.mark.parametrize("at", range(17))

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from workbench.canonical import canonical_json, parse_json, profile_faults
 from workbench.errors import IntegrityError, InvalidFileError, WorkbenchError
-from workbench.registry.entries import Body, Record, parse_body
+from workbench.registry.entries import Body, Hidden, Record, parse_body
 from workbench.registry.heads import SignedHead
 from workbench.registry.merkle import leaf_hash
 
@@ -64,6 +64,11 @@ class StoredEntry:
     """This and the next two are the store's index columns; a published log has none."""
     kind: str | None = None
     subject: str | None = None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the body is withheld or redacted: neither body nor salt is here."""
+        return not self.body and not self.salt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +216,9 @@ def read_body(kind: str, data: bytes) -> Body:
 def read_entry(stored: StoredEntry, origin: str) -> Entry:
     """Return the entry after its leaf hash, its log and its body hash were checked.
 
+    Where the body is hidden, its place is taken by `Hidden`: only verification says whether an
+    embargo or a redaction accounts for that.
+
     Raises:
         IntegrityError: one of them is wrong; the message names the entry.
     """
@@ -220,9 +228,7 @@ def read_entry(stored: StoredEntry, origin: str) -> Entry:
             raise IntegrityError("the leaf hash is not that of the envelope")
         if envelope.log != origin:
             raise IntegrityError(f"it belongs to log {envelope.log!r}")
-        if body_hash(stored.salt, stored.body) != envelope.body_hash:
-            raise IntegrityError("the body is not the one that was hashed")
-        body = read_body(envelope.kind, stored.body)
+        body = _read_bound_body(stored, envelope)
     except IntegrityError as error:
         raise IntegrityError(f"{name_of(stored)}: {error}", remedy="workbench verify") from error
     return Entry(
@@ -240,6 +246,14 @@ def read_entry(stored: StoredEntry, origin: str) -> Entry:
         salt=stored.salt,
         signature=stored.signature,
     )
+
+
+def _read_bound_body(stored: StoredEntry, envelope: Envelope) -> Body:
+    if stored.is_hidden:
+        return Hidden()
+    if body_hash(stored.salt, stored.body) != envelope.body_hash:
+        raise IntegrityError("the body is not the one that was hashed")
+    return read_body(envelope.kind, stored.body)
 
 
 def name_of(stored: StoredEntry) -> str:
