@@ -1,0 +1,81 @@
+"""Methods that read, verify and publish."""
+
+import tempfile
+from pathlib import Path
+
+from workbench.errors import (
+    IntegrityError,
+)
+from workbench.lab.opened import OpenedLab
+from workbench.registry.publish import PublishedLog, PublishSummary
+from workbench.reports.stages import ExperimentStatus, experiment_statuses
+from workbench.reports.verification import VerifiableLog, Verification
+
+
+class Reading(OpenedLab):
+    """Status, chronicles, verification and publication."""
+
+    def status(self) -> list[ExperimentStatus]:
+        """Return where every experiment stands."""
+        filed = [folder.name for folder in self.layout.experiment_folders()]
+        return experiment_statuses(self.source(), filed)
+
+    def chronicle(self, number: str = "", *, check: bool = False) -> list[Path]:
+        """Write the chronicles of one or all experiments and return their paths.
+
+        Raises:
+            IntegrityError: with ``check``, a chronicle on disk is not what the ledger gives.
+        """
+        name = self.layout.experiment(number).name if number else ""
+        if not check:
+            return self._write_chronicles(name, self.layout.reports)
+        with tempfile.TemporaryDirectory() as scratch:
+            fresh = self._write_chronicles(name, Path(scratch))
+            names = [path.relative_to(scratch) for path in fresh]
+            stale = [
+                str(name)
+                for name, path in zip(names, fresh, strict=True)
+                if not (self.layout.reports / name).is_file()
+                or (self.layout.reports / name).read_bytes() != path.read_bytes()
+            ]
+        if stale:
+            raise IntegrityError(
+                f"not what the ledger gives: {', '.join(stale)}", remedy="workbench chronicle"
+            )
+        return [self.layout.reports / name for name in names]
+
+    def _write_chronicles(self, experiment: str, reports: Path) -> list[Path]:
+        from workbench.reports.site import write_chronicle, write_chronicles
+
+        source = self.source()
+        if experiment:
+            written = write_chronicle(source, experiment, reports)
+            return [written.html, written.markdown]
+        index, all_written = write_chronicles(source, reports)
+        return [index, *(path for w in all_written for path in (w.html, w.markdown))]
+
+    def verify(self, *, kept_head: str | None = None) -> Verification:
+        """Verify the ledger offline and recompute every verdict from it.
+
+        Args:
+            kept_head: A signed head that the reader kept from before, verbatim. Without one, the
+                published head is taken where a store is verified.
+        """
+        from workbench.reports.verification import verify_lab
+
+        log = self.source()
+        kept = kept_head if kept_head is not None else self._kept_head(log)
+        return verify_lab(log, vkey=log.vkey, kept_head=kept)
+
+    def _kept_head(self, log: VerifiableLog) -> str | None:
+        """Return the published head when the store is verified: it was kept outside of it."""
+        checkpoint = self.layout.registry / "checkpoint"
+        if isinstance(log, PublishedLog) or not checkpoint.is_file():
+            return None
+        return checkpoint.read_bytes().decode("utf-8", "replace")
+
+    def publish(self) -> PublishSummary:
+        """Write the ledger's new entries into ``registry/`` as static files."""
+        from workbench.registry.publish import publish
+
+        return publish(self.source(), self.layout.registry)

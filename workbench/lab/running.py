@@ -1,0 +1,148 @@
+"""Methods that train."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from workbench.errors import (
+    NotFoundError,
+)
+from workbench.experiments.installed import require_training_extra
+from workbench.experiments.plan import ExperimentPlan
+from workbench.experiments.progress import Progress, silent
+from workbench.experiments.summaries import RunsReport, Stages, SweepReport
+from workbench.lab.opened import LAB_FOLDERS, OpenedLab, building
+from workbench.layout import slug
+from workbench.registry import provenance
+from workbench.registry.entries import DataState, Forecast, Registration
+from workbench.registry.log import Entry
+from workbench.settings import absolute_url
+
+
+class Running(OpenedLab):
+    """Everything that runs under a registration, or explores."""
+
+    def build_data(self, recipe: str, *, progress: Progress = silent) -> DataState:
+        """Build the corpus of a recipe file unless it is built, and return what it holds.
+
+        Raises:
+            NotFoundError: there is no such file.
+            InvalidFileError: the recipe has faults.
+        """
+        from workbench.proxies.recipe_file import load_recipe
+
+        path = Path(recipe) if Path(recipe).is_absolute() else self.layout.root / recipe
+        if not path.is_file():
+            known = ", ".join(
+                f"proxies/{p.name}" for p in sorted(self.layout.proxies.glob("*.yaml"))
+            )
+            raise NotFoundError(f"recipe {recipe} does not exist (known: {known or 'none'})")
+        return self._data(load_recipe(path.read_text("utf-8"), recipe).corpus, progress)
+
+    def sweep(
+        self, number: str, *, exploratory: bool = False, progress: Progress = silent
+    ) -> SweepReport:
+        """Run what is left of an experiment's sweep.
+
+        Raises:
+            NotRegisteredError: not registered and not exploratory.
+            RunFailedError: no trial completed.
+        """
+        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+            return campaign.sweep()
+
+    def promote(
+        self, number: str, *, exploratory: bool = False, progress: Progress = silent
+    ) -> Entry:
+        """Re-run the best trials on fresh seeds, choose, forecast; return the promotion's entry.
+
+        Raises:
+            NotRegisteredError: not registered and not exploratory.
+            ConflictError: the sweep is not finished.
+        """
+        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+            entry = campaign.promote()
+        from workbench.experiments.promoted_config import write_promoted
+
+        write_promoted(self.layout, entry)
+        return entry
+
+    def forecasts(self, promotion: Entry) -> list[Forecast]:
+        """Return the forecasts that were made with a promotion."""
+        entries = self.source().entries(kind="forecast", subject=promotion.subject)
+        return [
+            entry.body
+            for entry in entries
+            if promotion.leaf in entry.refs and isinstance(entry.body, Forecast)
+        ]
+
+    def run(
+        self, number: str, *, exploratory: bool = False, progress: Progress = silent
+    ) -> RunsReport:
+        """Run what is left of both arms at full scale.
+
+        Raises:
+            NotRegisteredError: not registered and not exploratory.
+            ConflictError: nothing was promoted, or the registered budget is used up.
+            RunFailedError: an attempt failed; repeating the command continues it.
+        """
+        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+            return campaign.run()
+
+    def verdict(
+        self, number: str, *, incomplete: bool = False, progress: Progress = silent
+    ) -> Entry:
+        """Read the sealed test split once, judge by the registered rule; return the verdict.
+
+        Raises:
+            NotRegisteredError: exploratory work never has a verdict.
+            ConflictError: there is a verdict already, or runs are missing.
+        """
+        with self._campaign(number, exploratory=False, progress=progress) as campaign:
+            return campaign.verdict(incomplete=incomplete)
+
+    @contextmanager
+    def _campaign(self, number: str, *, exploratory: bool, progress: Progress) -> Iterator[Stages]:
+        plan = self._plan(number, exploratory=exploratory)
+        # Refusals come first: the training stack takes seconds to import.
+        require_training_extra()
+        from workbench.data.build import build_corpus
+        from workbench.experiments.campaign import Campaign
+        from workbench.experiments.deviations import refuse_other_data
+        from workbench.training.tracking import Tracker
+
+        corpus = build_corpus(
+            plan.recipe.corpus,
+            root=self.layout.root,
+            corpora=self.layout.corpora,
+            progress=building(progress),
+        )
+        if plan.registration and isinstance(plan.registration.body, Registration):
+            refuse_other_data(plan.registration.body.data, corpus.state())
+        corpus.verify_open()
+        tracker = Tracker(
+            absolute_url(self.settings.mlflow_uri, self.layout.root),
+            self.layout.state / "mlartifacts",
+            f"{slug(self.settings.name)}-{plan.subject}",
+        )
+        with self.ledger() as ledger:
+            yield Campaign(
+                layout=self.layout,
+                plan=plan,
+                ledger=ledger,
+                tracker=tracker,
+                corpus=corpus,
+                search_url=absolute_url(self.settings.optuna_url, self.layout.root),
+                code=provenance.code_state(self.layout.root, outputs=LAB_FOLDERS),
+                environment=provenance.environment(),
+                host=provenance.host(),
+                progress=progress,
+            )
+
+    def _plan(self, number: str, *, exploratory: bool) -> ExperimentPlan:
+        from workbench.experiments.plan import draft_plan, registered_plan
+
+        folder = self.layout.experiment(number)
+        if exploratory:
+            return draft_plan(self.layout, folder)
+        return registered_plan(self.source(), folder.name)
