@@ -64,9 +64,7 @@ def _changes(name: DocumentName, old: Document, new: Document) -> Iterator[Field
     before, after = _leaves(name, old), _leaves(name, new)
     for path in dict.fromkeys([*before, *after]):
         if before.get(path) != after.get(path):
-            yield FieldChange(
-                document=name, path=path, old=before.get(path), new=after.get(path)
-            )
+            yield FieldChange(document=name, path=path, old=before.get(path), new=after.get(path))
 
 
 def _leaves(name: DocumentName, document: Document) -> dict[str, Json]:
