@@ -48,7 +48,9 @@ class Running(OpenedLab):
             NotRegisteredError: not registered and not exploratory.
             RunFailedError: no trial completed.
         """
-        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+        with self._campaign(
+            number, at="sweep", exploratory=exploratory, progress=progress
+        ) as campaign:
             return campaign.sweep()
 
     def promote(
@@ -60,7 +62,9 @@ class Running(OpenedLab):
             NotRegisteredError: not registered and not exploratory.
             ConflictError: the sweep is not finished.
         """
-        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+        with self._campaign(
+            number, at="promotion", exploratory=exploratory, progress=progress
+        ) as campaign:
             entry = campaign.promote()
         from workbench.experiments.promoted_config import write_promoted
 
@@ -86,7 +90,9 @@ class Running(OpenedLab):
             ConflictError: nothing was promoted, or the registered budget is used up.
             RunFailedError: an attempt failed; repeating the command continues it.
         """
-        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+        with self._campaign(
+            number, at="run", exploratory=exploratory, progress=progress
+        ) as campaign:
             return campaign.run()
 
     def verdict(
@@ -98,17 +104,19 @@ class Running(OpenedLab):
             NotRegisteredError: exploratory work never has a verdict.
             ConflictError: there is a verdict already, or runs are missing.
         """
-        with self._campaign(number, exploratory=False, progress=progress) as campaign:
+        with self._campaign(number, at="verdict", exploratory=False, progress=progress) as campaign:
             return campaign.verdict(incomplete=incomplete)
 
     @contextmanager
-    def _campaign(self, number: str, *, exploratory: bool, progress: Progress) -> Iterator[Stages]:
+    def _campaign(
+        self, number: str, *, at: str, exploratory: bool, progress: Progress
+    ) -> Iterator[Stages]:
         plan = self._plan(number, exploratory=exploratory)
         # Refusals come first: the training stack takes seconds to import.
         require_training_extra()
         from workbench.data.build import build_corpus
         from workbench.experiments.campaign import Campaign
-        from workbench.experiments.deviations import refuse_other_data
+        from workbench.experiments.deviations import record_other_data, refuse_other_data
         from workbench.training.tracking import Tracker
 
         corpus = build_corpus(
@@ -118,6 +126,9 @@ class Running(OpenedLab):
             progress=building(progress),
         )
         if plan.registration and isinstance(plan.registration.body, Registration):
+            if plan.registration.body.data.manifest != corpus.state().manifest:
+                with self.ledger() as ledger:
+                    record_other_data(ledger, plan, corpus.state(), at=at)
             refuse_other_data(plan.registration.body.data, corpus.state())
         corpus.verify_open()
         tracker = Tracker(
