@@ -29,6 +29,7 @@ OUTPUTS = ("experiments", "proxies", "registry", "reports")
 MOST_FIELDS = 20
 """Fields named of one edited file; the rest is counted."""
 MOST_CHARACTERS = 500
+DATA_EFFECT = "refused: nothing runs on other data than was registered"
 REFUSED = frozenset({"data", "seeds", "config"})
 """Categories with which nothing runs: results would not answer the registered question."""
 
@@ -111,6 +112,30 @@ def record_other_data(
     if registration is None or not isinstance(registration.body, Registration):
         return []
     return append_deviations(ledger, plan, data_deviations(registration.body, found), at=at)
+
+
+def record_changed_sources(
+    ledger: Ledger, plan: ExperimentPlan, found: str, *, at: str
+) -> list[Deviation]:
+    """Append that the corpus could not be had because its sources changed; nothing exploring.
+
+    Args:
+        ledger: The lab's ledger.
+        plan: What was to run.
+        found: Why the corpus was refused, in a sentence.
+        at: What was starting or resuming.
+    """
+    registration = plan.registration
+    if registration is None or not isinstance(registration.body, Registration):
+        return []
+    deviation = Deviation(
+        category="data",
+        what="data.sources",
+        registered=registration.body.data.manifest,
+        found=_short(found),
+        effect=DATA_EFFECT,
+    )
+    return append_deviations(ledger, plan, [deviation], at=at)
 
 
 def refuse_other_data(registered: DataState, found: DataState) -> None:
@@ -204,7 +229,7 @@ def data_deviations(registered: Registration, found: DataState) -> Iterator[Devi
             what=f"data.{key}",
             registered=before,
             found=now,
-            effect="refused: nothing runs on other data than was registered",
+            effect=DATA_EFFECT,
         )
 
 
