@@ -1,6 +1,7 @@
 """Changing a promise: what is shown, what is refused, and what runs and is judged afterwards."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from workbench.reports.audit import audit_claims
 
 PROPOSAL = f"experiments/{SUBJECT}/proposal.md"
 FULL = f"experiments/{SUBJECT}/full.yaml"
+NEXT_FULL = (FULL, f"{SUBJECT}@1", f"{SUBJECT}@2")
+"""A file's name and version mean one content for ever."""
 ALPHA = (PROPOSAL, "alpha: 0.05", "alpha: 0.01")
 
 
@@ -66,7 +69,7 @@ def test_draft_shows_each_changed_field_with_both_values(registered_lab: LabFold
         (PROPOSAL, "seeds: 3", "seeds: 4"),
         (PROPOSAL, "fixed(3)", "fixed(4)"),
     )
-    edit(registered_lab, (PROPOSAL, "## ", "A sentence.\n\n## "))
+    edit(registered_lab, (PROPOSAL, "# What the answer", "A sentence.\n\n# What the answer"))
     draft = registered_lab.open().draft_amendment("1")
     found = paths(draft)
     old, new = found.pop("proposal text")
@@ -83,13 +86,14 @@ def test_draft_shows_each_changed_field_with_both_values(registered_lab: LabFold
 
 
 def test_draft_of_an_added_and_a_removed_field_has_one_value(registered_lab: LabFolder) -> None:
-    edit(registered_lab, (PROPOSAL, "measures:\n", "parent_question: An older one\nmeasures:\n"))
+    line = 'parent_question: ""\n'
+    edit(registered_lab, (PROPOSAL, line, ""))
     (change,) = registered_lab.open().draft_amendment("1").changes
-    assert (change.old, change.new) == (None, "An older one")
+    assert (change.path, change.old, change.new) == ("parent_question", "", None)
     amend(registered_lab)
-    edit(registered_lab, (PROPOSAL, "parent_question: An older one\n", ""))
+    edit(registered_lab, (PROPOSAL, "pilots_seen:", "parent_question: An old one\npilots_seen:"))
     (change,) = registered_lab.open().draft_amendment("1").changes
-    assert (change.old, change.new) == ("An older one", None)
+    assert (change.old, change.new) == (None, "An old one")
 
 
 @pytest.mark.parametrize(
@@ -158,13 +162,16 @@ def test_amended_recipe_needs_a_new_version_and_then_runs(registered_lab: LabFol
     edit(registered_lab, (RECIPE_PATH, '"steps": 6', '"steps": 7'))
     with pytest.raises(InvalidFileError, match="tiny@2"):
         registered_lab.open().draft_amendment("1")
-    edit(registered_lab, (RECIPE_PATH, '"tiny@1"', '"tiny@2"'), (FULL, "tiny@1", "tiny@2"))
+    edit(
+        registered_lab, (RECIPE_PATH, '"tiny@1"', '"tiny@2"'), (FULL, "tiny@1", "tiny@2"), NEXT_FULL
+    )
     entry = amend(registered_lab)
     assert isinstance(entry.body, Amendment)
     assert {f"{c.document} {c.path}" for c in entry.body.changes} == {
         "recipe recipe",
         "recipe base.steps",
         "full extends",
+        "full full",
     }
     plan = registered_plan(registered_lab.open().source(), SUBJECT)
     assert plan.recipe.base.steps == 7
@@ -179,6 +186,7 @@ def test_amended_corpus_is_built_and_recorded(registered_lab: LabFolder) -> None
         (RECIPE_PATH, '"name": "tiny@1"', '"name": "tiny@2"'),
         (RECIPE_PATH, '"salt": "tests"', '"salt": "other"'),
         (FULL, "tiny@1", "tiny@2"),
+        NEXT_FULL,
     )
     (registration,) = registered_lab.bodies("registration")
     entry = amend(registered_lab)
@@ -247,13 +255,14 @@ def test_after_the_verdict_is_refused(registered_lab: LabFolder) -> None:
                 (RECIPE_PATH, '"steps": 6', '"steps": 7'),
                 (RECIPE_PATH, '"tiny@1"', '"tiny@2"'),
                 (FULL, "tiny@1", "tiny@2"),
+                NEXT_FULL,
             ],
             "recipe base.steps",
         ),
         ([work(), proxy_run()], [(PROPOSAL, "fresh_seeds: 2", "fresh_seeds: 3")], "fresh_seeds"),
         (
             [work(), promotion()],
-            [(FULL, "full: ", "full: new-"), (PROPOSAL, "method: power_law", "method: last_scale")],
+            [NEXT_FULL, (PROPOSAL, "method: power_law", "method: last_scale")],
             "full full",
         ),
     ],
@@ -426,8 +435,6 @@ class Log:
     origin = "forged"
 
     def __init__(self, entries: list[Entry], verdict: Verdict) -> None:
-        from dataclasses import replace
-
         self._entries = [
             replace(e, body=verdict) if isinstance(e.body, Verdict) else e for e in entries
         ]
