@@ -15,8 +15,8 @@ from workbench.cli.main import app
 
 PACKAGE = Path(__file__).parents[2] / "workbench"
 COMMANDS = [
-    "init", "propose", "check", "register", "note", "decide", "data", "sweep", "promote", "run",
-    "verdict", "status", "chronicle", "verify", "publish", "demo",
+    "init", "propose", "check", "register", "note", "decide", "amend", "withdraw", "data", "sweep",
+    "promote", "run", "verdict", "status", "chronicle", "verify", "publish", "demo",
 ]  # fmt: skip
 
 
