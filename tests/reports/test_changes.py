@@ -351,6 +351,11 @@ def test_deviations_stand_by_category_and_repeated_ones_together() -> None:
         "data.manifest",
         "environment.torch",
     ]
+    (status,) = experiment_statuses(log, [])
+    assert status.deviations_by_category == {"data": 1, "dependency": 1, "other": 1}
+    (row,) = index_of([facts_of(log)]).rows
+    assert row.deviated == "deviated in data and dependency"
+    assert row.deviated in index_html(index_of([facts_of(log)]))
     places = {line.label: line.text for line in cards[-1].lines}["At the start of"]
     assert places == "Sweep and run control/seed-0 attempt 1."
     assert len(cards[-1].sources) == 2

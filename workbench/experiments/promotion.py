@@ -259,7 +259,7 @@ def _run_leaves(source: LogSource, plan: ExperimentPlan, root: str) -> list[str]
 def _deviation(change: KeyChange) -> Deviation:
     return Deviation(
         category="config",
-        at="promotion",
+        at="the promoted configuration",
         what=f"config {change.key}",
         registered=str(change.proxy),
         found=str(change.full),

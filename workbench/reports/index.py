@@ -40,6 +40,8 @@ class IndexRow:
     exploratory: bool
     amended: str
     """That the registration was amended, and whether late; empty if it was not."""
+    deviated: str
+    """In what it deviated from its registration; empty if in nothing that has a category."""
     sources: tuple[Source, ...]
 
 
@@ -114,6 +116,7 @@ def _row(facts: ExperimentFacts) -> IndexRow:
         began=calendar_day(facts.entries[0].time),
         exploratory=not facts.confirmatory,
         amended=_amended(facts),
+        deviated=_deviated(facts),
         sources=facts.verdict.sources if facts.verdict else (),
     )
 
@@ -123,6 +126,11 @@ def _amended(facts: ExperimentFacts) -> str:
     if not amendments:
         return ""
     return f"amended {count(amendments, 'time')}{', after outcomes were seen' if late else ''}"
+
+
+def _deviated(facts: ExperimentFacts) -> str:
+    found = {deviation.value.category for deviation in facts.deviations} - {""}
+    return f"deviated in {listed(sorted(found))}" if found else ""
 
 
 def _calibration(found: Sequence[ExperimentFacts]) -> Table | None:
