@@ -36,6 +36,11 @@ WORK = frozenset(
     )
 )  # fmt: skip
 """Kinds that say in which mode they were done."""
+_CHANGES = frozenset({Amendment.kind, Withdrawal.kind})
+_SERIES = WORK - OUTCOMES - {RunStarted.kind, RunEnded.kind}
+"""Kinds of which only the first matters here."""
+FOLLOWED = WORK | OUTCOMES | {Registration.kind, Amendment.kind, Withdrawal.kind}
+"""The kinds that a course takes into account; entries of others need not be shown to it."""
 
 EFFECTS: dict[Timing, str] = {
     "before_any_run": "none on the inference: nothing had run, the verdict stays confirmatory; "
@@ -91,6 +96,8 @@ class Course:
 
     def follow(self, entry: Entry) -> None:
         """Take the next entry of this experiment into account."""
+        if self.first_work is not None and entry.kind in _SERIES:
+            return
         if self.registration is None:
             # What was explored before is foreknowledge, which the proposal states.
             if entry.kind == Registration.kind:
@@ -229,9 +236,14 @@ class ChangeWatch:
 
     def faults(self, entry: Entry) -> Iterator[str]:
         """Yield what is wrong with the next entry, given all before it."""
-        course = self._courses.setdefault(entry.subject, Course())
-        for fault in _faults_of(entry, course):
-            yield f"entry {entry.sequence} ({entry.kind} {entry.id}): {fault}"
+        if entry.kind not in FOLLOWED:
+            return
+        course = self._courses.get(entry.subject)
+        if course is None:
+            course = self._courses[entry.subject] = Course()
+        if course.withdrawal is not None or entry.kind in _CHANGES:
+            for fault in _faults_of(entry, course):
+                yield f"entry {entry.sequence} ({entry.kind} {entry.id}): {fault}"
         course.follow(entry)
 
     def num_seeds(self, registration: Entry) -> int:
@@ -253,7 +265,7 @@ def change_faults(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _faults_of(entry: Entry, course: Course) -> Iterator[str]:
-    if entry.kind in (Amendment.kind, Withdrawal.kind):
+    if entry.kind in _CHANGES:
         yield from _place_faults(entry, course)
         yield from _timing_faults(entry, course)
         if isinstance(entry.body, Amendment):
