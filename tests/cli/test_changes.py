@@ -81,6 +81,20 @@ def test_amend_after_a_look_names_it_and_the_way_that_keeps_the_verdict(
     assert max(map(len, said.out.splitlines())) <= 80
 
 
+@pytest.mark.usefixtures("one_thread")
+def test_amend_after_the_sweep_says_that_its_values_were_seen(
+    swept_lab: LabFolder, workbench: Command
+) -> None:
+    edit(swept_lab, ALPHA)
+    told = " ".join(workbench("amend", "1", "--dry-run", lab=swept_lab).out.split())
+    assert "Seen 3 values of the sweep" in told
+    assert "nothing was promoted, opened or judged yet" in told
+    workbench("amend", "1", *WHY, "--yes", lab=swept_lab)
+    assert workbench("chronicle", "1", lab=swept_lab).code == 0
+    chronicle = swept_lab.root / "reports" / SUBJECT / "chronicle.md"
+    assert "The sweep had shown 3\u00a0values" in chronicle.read_text("utf-8")
+
+
 def test_amend_dry_run_as_json(registered_lab: LabFolder, workbench: Command) -> None:
     edit(registered_lab, ALPHA)
     said = workbench("amend", "1", "--dry-run", "--json", lab=registered_lab)

@@ -12,7 +12,7 @@ from workbench.registry.log import Entry
 WIDTH = 80
 KNOWN: dict[Timing, str] = {
     "before_any_run": "before anything ran under the registration",
-    "outcomes_unseen": "work has begun, no outcome has been shown",
+    "outcomes_unseen": "work has begun; nothing was promoted, opened or judged yet",
     "outcomes_seen": "outcomes have been seen",
 }
 """Timings in words."""
@@ -29,6 +29,10 @@ def amendment_lines(draft: DraftAmendment) -> Iterator[str]:
     yield from _labelled("Known", KNOWN[draft.known.timing])
     for entry in draft.known.rests_on[:3]:
         yield from _labelled("", f"{entry.kind.replace('_', ' ')}, entry {entry.sequence}")
+    if draft.num_values and draft.known.timing == "outcomes_unseen":
+        many = "value" if draft.num_values == 1 else "values"
+        seen = f"{draft.num_values} {many} of the sweep, as a pilot's; the chronicle will say so"
+        yield from _labelled("Seen", seen)
     yield from _labelled("Effect", draft.effect)
     if draft.known.timing == "outcomes_seen":
         number = draft.experiment[:4]
@@ -70,6 +74,7 @@ def amendment_json(draft: DraftAmendment, entry: Entry | None = None) -> dict[st
         "changes": [change.model_dump() for change in draft.changes],
         "timing": draft.known.timing,
         "rests_on": [_entry_json(entry) for entry in draft.known.rests_on],
+        "sweep_values_seen": draft.num_values,
         "effect": draft.effect,
         "warnings": [str(warning) for warning in draft.warnings],
     }

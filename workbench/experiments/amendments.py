@@ -60,6 +60,8 @@ class DraftAmendment:
     changes: tuple[FieldChange, ...]
     """Every field that differs from what is in force; never empty."""
     known: Known
+    num_values: int
+    """Trials of the sweep whose value was shown before: they choose candidates, as a pilot does."""
     effect: str
     """What it will mean for the verdict."""
     warnings: tuple[Fault, ...]
@@ -104,7 +106,8 @@ def draft_amendment(layout: Layout, number: str, *, source: LogSource) -> DraftA
             "(comments and layout are no promise)",
             remedy=f"edit the files, then workbench amend {experiment[:4]}",
         )
-    _refuse_changed_past(changes, course, list(source.entries(subject=experiment)))
+    entries = list(source.entries(subject=experiment))
+    _refuse_changed_past(changes, course, entries)
     known = course.known()
     return DraftAmendment(
         experiment=experiment,
@@ -112,6 +115,10 @@ def draft_amendment(layout: Layout, number: str, *, source: LogSource) -> DraftA
         earlier=tuple(amendment.entry for amendment in course.amendments),
         changes=tuple(changes),
         known=known,
+        num_values=sum(
+            isinstance(e.body, Trial) and is_confirmatory_work(e) and e.body.value is not None
+            for e in entries
+        ),
         effect=EFFECTS[known.timing],
         warnings=tuple(w for w in checked.warnings if w.message != NOT_IN_FORCE),
         checked=checked,

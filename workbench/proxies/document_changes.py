@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
-from workbench.canonical import Json, freeze
+from workbench.canonical import Json, canonical_json, freeze
 from workbench.registry.entries import Amendment, Document, FieldChange, Registration
 from workbench.registry.frontmatter import front_matter
 from workbench.registry.located import read_yaml
@@ -50,7 +50,8 @@ def changes_in(name: DocumentName, old: Document, new: Document) -> list[FieldCh
     return [
         FieldChange(document=name, path=path, old=before.get(path), new=after.get(path))
         for path in dict.fromkeys([*before, *after])
-        if before.get(path) != after.get(path)
+        # As JSON, where true is not 1.
+        if canonical_json(before.get(path)) != canonical_json(after.get(path))
     ]
 
 

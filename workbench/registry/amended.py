@@ -45,8 +45,8 @@ FOLLOWED = WORK | OUTCOMES | {Registration.kind, Amendment.kind, Withdrawal.kind
 EFFECTS: dict[Timing, str] = {
     "before_any_run": "none on the inference: nothing had run, the verdict stays confirmatory; "
     "the amendment is listed with it",
-    "outcomes_unseen": "the verdict stays confirmatory: no outcome had been shown; the amendment "
-    "is listed with it",
+    "outcomes_unseen": "the verdict stays confirmatory: nothing was promoted, opened or judged "
+    "yet; the amendment is listed with it",
     "outcomes_seen": "the verdict will be exploratory and void: the change came after outcomes "
     "were seen; estimate and interval are still reported",
 }
