@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from workbench.cli.show import print_json, print_table, read_text, say, seconds
+from workbench.registry.proving import ProofReport
+from workbench.reports.verification import Verification
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 
@@ -69,17 +71,37 @@ def verify(
     key: Annotated[
         str, typer.Option("--key", help="The log's verifier key from a place you trust.")
     ] = "",
+    proof: Annotated[
+        Path | None, typer.Option("--proof", help="Verify this proof file alone; needs --key.")
+    ] = None,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option("--witness", help="Verifier key of a witness whom you trust; repeatable."),
+    ] = None,
+    tsa_root: Annotated[
+        list[Path] | None,
+        typer.Option("--tsa-root", help="Root certificate (PEM) for time stamps; repeatable."),
+    ] = None,
+    kept_report: Annotated[
+        list[Path] | None,
+        typer.Option("--report", help="A chronicle that you kept: its printed head must hold."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
     from workbench.lab import Lab
+    from workbench.lab.anchoring import trust_in, verify_proof
     from workbench.reports.verification import verify_published
 
+    trust = trust_in(witnesses=witness or (), roots=tsa_root or (), reports=kept_report or ())
     kept = read_text(head) if head else None
-    if published is None:
-        report = Lab.open().verify(kept_head=kept)
+    report: Verification | ProofReport
+    if proof is not None:
+        report = verify_proof(read_text(proof), key, trust)
+    elif published is None:
+        report = Lab.open().verify(kept_head=kept, trust=trust)
     else:
-        report = verify_published(published, vkey=key or None, kept_head=kept)
+        report = verify_published(published, vkey=key or None, kept_head=kept, trust=trust)
     if as_json:
         print_json(asdict(report))
     else:

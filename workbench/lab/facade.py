@@ -6,6 +6,7 @@ from pathlib import Path
 from workbench.errors import (
     ConflictError,
 )
+from workbench.lab.anchoring import Anchoring
 from workbench.lab.filing import Filing
 from workbench.lab.opened import Clock, utc_now
 from workbench.lab.reading import Reading
@@ -15,7 +16,7 @@ from workbench.registry import provenance
 from workbench.settings import load_settings, refuse_unnameable
 
 
-class Lab(Filing, Running, Reading):
+class Lab(Filing, Running, Reading, Anchoring):
     """An opened lab. Every command of the command line is one method here."""
 
     @classmethod

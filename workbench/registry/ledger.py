@@ -195,6 +195,12 @@ class Ledger:
         """Return every head that was signed, oldest first."""
         return [note for _, note in self._store.heads()]
 
+    def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
+        """Return hashes of the tree, unchecked (see `HashSource`)."""
+        width = 256**level
+        leaves = self._store.leaves(stop * width)[start * width :]
+        return [tree_root(leaves[at : at + width]) for at in range(0, len(leaves), width)]
+
     def faults(self, leaves: Sequence[bytes]) -> list[str]:
         """Return where the store's tree and heads contradict these leaf hashes of its entries."""
         # Read in this order, because another process may append meanwhile: the store's newest head

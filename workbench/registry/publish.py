@@ -188,6 +188,14 @@ class PublishedLog:
                     found.append(f"{name} is not what the entries give")
         return [*found, *(f"{name} is missing" for name in sorted(expected))]
 
+    def read(self, name: str) -> bytes:
+        """Return a file of the published log by its path below the folder.
+
+        Raises:
+            IntegrityError: it cannot be read.
+        """
+        return self._read(name)
+
     def _read(self, name: str) -> bytes:
         try:
             return (self._folder / name).read_bytes()
