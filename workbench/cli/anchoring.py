@@ -6,10 +6,14 @@ from typing import Annotated
 
 import typer
 
-from workbench.cli.reading import AsJson
+from workbench.cli.reading import AsJson, tell
 from workbench.cli.show import print_json, read_text, say
 from workbench.errors import InvalidFileError
-from workbench.registry.anchored import AnchorFindings
+
+_NOTHING = (
+    "Nothing outside this log vouches for it yet. Next: commit and push registry/,\n"
+    "workbench anchor --tsa URL, or have somebody run workbench witness --from registry"
+)
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -87,20 +91,9 @@ def anchor(
             )
         say(f"{lab.keep_cosigned(read_text(cosigned), witness_key)}: kept")
     if not any((tsa, query, response, cosigned)):
-        _show(lab.anchors(), as_json=as_json)
-
-
-def _show(found: AnchorFindings, *, as_json: bool) -> None:
-    if as_json:
-        print_json(asdict(found))
-    elif not found.anchors and not found.faults:
-        say("Nothing outside this log vouches for it yet. Next: commit and push registry/, or")
-        say("workbench anchor --tsa URL, or workbench witness --from registry by another person")
-    else:
-        for line in found.lines():
-            say(line)
-    if found.faults:
-        raise typer.Exit(6)
+        found = lab.anchors()
+        lines = list(found.lines()) or [_NOTHING]
+        tell(lines, asdict(found) if as_json else None, passed=not found.faults)
 
 
 def witness(

@@ -1,14 +1,13 @@
 """Commands that read: status, chronicle, verify, publish."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from workbench.cli.show import print_json, print_table, read_text, say, seconds
-from workbench.registry.proving import ProofReport
-from workbench.reports.verification import Verification
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 
@@ -95,19 +94,25 @@ def verify(
 
     trust = trust_in(witnesses=witness or (), roots=tsa_root or (), reports=kept_report or ())
     kept = read_text(head) if head else None
-    report: Verification | ProofReport
     if proof is not None:
-        report = verify_proof(read_text(proof), key, trust)
-    elif published is None:
+        shown = verify_proof(read_text(proof), key, trust)
+        tell(shown.lines(), shown.values() if as_json else None, passed=shown.passed)
+        return
+    if published is None:
         report = Lab.open().verify(kept_head=kept, trust=trust)
     else:
         report = verify_published(published, vkey=key or None, kept_head=kept, trust=trust)
-    if as_json:
-        print_json(asdict(report))
+    tell(report.lines(), asdict(report) if as_json else None, passed=report.passed)
+
+
+def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:
+    """Print a report, as JSON where its values are given, and end with 6 unless it passed."""
+    if values is not None:
+        print_json(values)
     else:
-        for line in report.lines():
+        for line in lines:
             say(line)
-    if not report.passed:
+    if not passed:
         raise typer.Exit(6)
 
 

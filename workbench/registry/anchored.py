@@ -1,6 +1,7 @@
 """Which heads of a log others vouch for, held against the log and against whom a reader trusts."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from workbench.errors import IntegrityError, WorkbenchError
 from workbench.registry import proofs
 from workbench.registry.anchors import KeptCosigned, KeptStamp, Read, kept_anchors
 from workbench.registry.cosignatures import CosignerKey, cosignatures_by
-from workbench.registry.git_heads import SHORT, head_commits, places_of
+from workbench.registry.git_heads import SHORT, head_commits
 from workbench.registry.heads import SignedHead, heads_in, parse_head, verify_head
 from workbench.registry.log import HashSource, timestamp
 from workbench.registry.notes import VerifierKey
@@ -18,6 +19,12 @@ from workbench.registry.stamps import StampReader
 
 AnchorKind: TypeAlias = Literal["git", "rfc3161", "witness", "report"]
 _WORDS = {"rfc3161": "time stamp by", "witness": "cosigned by", "git": "", "report": "printed in"}
+_PLURAL = {
+    "rfc3161": "by time stamp",
+    "witness": "by witness",
+    "git": "in git commits",
+    "report": "in kept reports",
+}
 INSTALL = "pip install 'pretrain-workbench[timestamps]'"
 
 
@@ -64,6 +71,15 @@ class AnchorFindings:
     """By size, then by moment."""
     faults: tuple[str, ...]
     """Where an anchor contradicts the log (rewritten, cut back) or is damaged itself."""
+
+    def summary(self) -> Iterator[str]:
+        """Yield how many anchors of each kind there are, and every fault."""
+        kinds = Counter(anchor.kind for anchor in self.anchors)
+        if kinds:
+            told = ", ".join(f"{number} {_PLURAL[kind]}" for kind, number in kinds.items())
+            yield f"anchors   {told}; the newest covers {self.anchors[-1].size} entries"
+        for fault in self.faults:
+            yield f"FAIL      anchor {fault}"
 
     def lines(self) -> Iterator[str]:
         """Yield one line an anchor, the faults after them."""
@@ -166,8 +182,7 @@ class _Search:
             if (head.size, head.root) in seen or not self._holds(name, head.size, head.root):
                 continue
             seen.add((head.size, head.root))
-            places = places_of(file, change.commit)
-            also = f"it is on {', '.join(places)}" if places else "it is on no tag or remote here"
+            shared = "a remote or a tag has it" if change.is_shared else "no remote or tag has it"
             self.found.append(
                 AnchoredHead(
                     kind="git",
@@ -175,7 +190,7 @@ class _Search:
                     moment=change.time,
                     by=name,
                     trusted=False,
-                    remark=f"dated by the machine that made it; {also}",
+                    remark=f"dated by the machine that made it; {shared}",
                     where=change.commit,
                 )
             )

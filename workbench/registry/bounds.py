@@ -107,9 +107,9 @@ def _not_provable(told: _Told, earliest: Sequence[AnchoredHead]) -> Iterator[str
     dated = [anchor for anchor in earliest if anchor.moment]
     if not any(anchor.trusted for anchor in dated):
         unchecked = ", ".join(dict.fromkeys(_NAMES[anchor.kind] for anchor in dated))
-        but = f" ({unchecked} above: as far as you trust who made it)" if unchecked else ""
+        but = f" ({unchecked}: as far as you trust who made it)" if unchecked else ""
         yield (
-            f"when: {told.registration.time} is the lab's own clock, and nobody whom you named "
+            f"when: {told.registration.time} is the lab's own clock; nobody whom you named "
             f"vouches for a time{but}"
         )
     if not told.num_runs:

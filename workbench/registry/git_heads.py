@@ -25,6 +25,8 @@ class HeadCommit:
     """RFC 3339, of the committer's machine: whoever makes a commit chooses its date."""
     note: str
     """What the file then held; unverified."""
+    is_shared: bool
+    """Whether a remote branch, as last fetched or pushed, or a tag has it."""
 
 
 def head_commits(file: Path) -> list[HeadCommit]:
@@ -36,27 +38,25 @@ def head_commits(file: Path) -> list[HeadCommit]:
     folder = file.resolve().parent
     listed = _git(folder, ["log", "--reverse", "--format=%H %cI", "HEAD", "--", file.name])
     found = [line.split(" ", 1) for line in (listed or b"").decode("utf-8", "replace").splitlines()]
+    unshared = ["rev-list", "HEAD", "--not", "--remotes", "--tags", "--", file.name]
+    private = set((_git(folder, unshared) or b"").decode().split())
     prefix = (_git(folder, ["rev-parse", "--show-prefix"]) or b"").decode("utf-8").strip()
     names = [f"{commit}:{prefix}{file.name}" for commit, _ in found]
     contents = _contents(folder, names)
     return [
-        HeadCommit(commit=commit, time=_utc(time), note=content.decode("utf-8", "replace"))
+        HeadCommit(
+            commit=commit,
+            time=_utc(time),
+            note=content.decode("utf-8", "replace"),
+            is_shared=commit not in private,
+        )
         for (commit, time), content in zip(found, contents, strict=True)
         if content is not None
     ]
 
 
-def places_of(file: Path, commit: str) -> list[str]:
-    """Return the tags and the remote branches, as last fetched, that have a commit."""
-    arguments = ["for-each-ref", "--contains", commit, "--format=%(refname:short)"]
-    told = _git(file.resolve().parent, [*arguments, "refs/tags", "refs/remotes"])
-    names = (told or b"").decode("utf-8", "replace").split()
-    return sorted(name for name in names if not name.endswith("/HEAD"))
-
-
 def _utc(time: str) -> str:
-    from_text = datetime.fromisoformat(time).astimezone(UTC)
-    return timestamp(from_text)
+    return timestamp(datetime.fromisoformat(time).astimezone(UTC))
 
 
 def _contents(folder: Path, names: Sequence[str]) -> list[bytes | None]:

@@ -5,11 +5,11 @@ with their own paths the entries that say which keys speak for the log: its firs
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Literal, Protocol
 
-from workbench.canonical import canonical_json, parse_json
+from workbench.canonical import Json, canonical_json, parse_json
 from workbench.errors import IntegrityError, NotFoundError, WorkbenchError
 from workbench.registry import proofs
 from workbench.registry.cosignatures import Cosignature, CosignerKey, cosignatures_by
@@ -158,6 +158,28 @@ class ProofReport:
         """Whether every step passed."""
         return all(step.passed for step in self.steps)
 
+    def values(self) -> dict[str, Json]:
+        """Return the report for another program."""
+        entry, head = self.entry, self.head
+        return {
+            "passed": self.passed,
+            "steps": [asdict(step) for step in self.steps],
+            "head": head and {"origin": head.origin, "size": head.size, "note": head.note},
+            "entry": entry
+            and {
+                "sequence": entry.sequence,
+                "leaf": entry.leaf,
+                "kind": entry.kind,
+                "subject": entry.subject,
+                "time": entry.time,
+                "body": parse_json(entry.body_bytes) if entry.body_bytes else None,
+            },
+            "cosignatures": [
+                {"witness": str(seen.witness), "time": timestamp(seen.moment)}
+                for seen in self.cosignatures
+            ],
+        }
+
     def lines(self) -> Iterator[str]:
         """Yield the report, one line a step, the outcome last."""
         for step in self.steps:
@@ -224,7 +246,9 @@ class _Checked:
     @cached_property
     def extra(self) -> Extra:
         try:
-            return Extra.model_validate(parse_json(self.proof.extra))
+            value = parse_json(self.proof.extra)
+            canonical_json(value)  # refuses what UTF-8 cannot carry
+            return Extra.model_validate(value)
         except ValueError as error:
             shown = " ".join(str(error).split())[:200]
             raise IntegrityError(

@@ -30,9 +30,9 @@ class Verification:
     log: LogReport
     claims: tuple[AuditFinding, ...]
     """Empty when the log itself does not verify: nothing can be said of its claims."""
-    anchors: AnchorFindings = AnchorFindings(anchors=(), faults=())
-    """What lies outside the log, held against it."""
-    bounds: tuple[RegistrationBounds, ...] = ()
+    anchors: AnchorFindings
+    """What lies outside the log, held against it; empty, too, when that does not verify."""
+    bounds: tuple[RegistrationBounds, ...]
     """When each registration was made, as far as that can be shown."""
 
     @property
@@ -56,7 +56,7 @@ class Verification:
                     detail = f": {finding.detail}" if finding.detail else ""
                     mark = _mark(finding.passed)
                     yield f"{mark} c{finding.number}  {finding.check}{detail}"
-        yield from self.anchors.lines()
+        yield from self.anchors.summary()
         for bound in self.bounds:
             yield from bound.lines()
         for warning in self.log.warnings:
@@ -96,7 +96,8 @@ def verify_lab(
     """
     report = verify_log(log, vkey=vkey, kept_head=kept_head)
     if not report.passed:
-        return Verification(log=report, claims=())
+        nothing = AnchorFindings(anchors=(), faults=())
+        return Verification(log=report, claims=(), anchors=nothing, bounds=())
     anchors, bounds = outside(log, size=report.size, read=read, trust=trust or AnchorTrust())
     claims = tuple(audit_claims(log))
     return Verification(log=report, claims=claims, anchors=anchors, bounds=bounds)
