@@ -23,6 +23,7 @@ from rfc3161_client import (
 )
 
 from workbench.errors import IntegrityError, InvalidFileError, StoreUnavailableError
+from workbench.registry.der import certificates_in_order
 from workbench.registry.stamps import Stamp
 
 QUERY_TYPE = "application/timestamp-query"
@@ -67,7 +68,9 @@ def ask(url: str, message: bytes) -> bytes:
     try:
         with _OPENER.open(request, timeout=SECONDS) as answer:
             data = bytes(answer.read(MOST_BYTES + 1))
-    except (OSError, HTTPException, urllib.error.URLError) as error:
+    except (OSError, HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         raise StoreUnavailableError(
             f"{url} gave no time stamp: {error}",
             remedy="repeat the command later, or with another --tsa",
@@ -92,7 +95,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        del fp, headers, msg
+        del headers, msg
+        fp.close()
         raise urllib.error.URLError(f"{req.full_url} has moved ({code}) to {newurl}")
 
 
@@ -149,7 +153,7 @@ def verify_stamp(response: bytes, message: bytes, roots: Sequence[bytes]) -> Sta
 
 def _decoded(response: bytes) -> TimeStampResponse:
     try:
-        decoded = decode_timestamp_response(response)
+        decoded = decode_timestamp_response(certificates_in_order(response))
         if decoded.status != 0:
             told = "; ".join(decoded.status_string) or "it gave no reason"
             raise IntegrityError(f"the authority refused (status {decoded.status}): {told}")
