@@ -169,17 +169,15 @@ def _authority(decoded: TimeStampResponse) -> str:
     signers = list(decoded.signed_data.signer_infos)
     if len(signers) != 1:
         raise IntegrityError(f"the time stamp has {len(signers)} signatures, not one")
-    named = (signers[0].issuer, signers[0].serial_number)
-    for data in decoded.signed_data.certificates:
-        try:
-            certificate = x509.load_der_x509_certificate(data)
-        except ValueError as error:
-            raise IntegrityError(
-                f"a certificate of the time stamp is malformed: {error}"
-            ) from error
-        if (certificate.issuer, certificate.serial_number) == named:
-            return certificate.subject.rfc4514_string()
-    return f"a certificate of {signers[0].issuer.rfc4514_string()}"
+    try:
+        named = (signers[0].issuer, signers[0].serial_number)
+        carried = decoded.signed_data.certificates
+        for certificate in map(x509.load_der_x509_certificate, carried):
+            if (certificate.issuer, certificate.serial_number) == named:
+                return certificate.subject.rfc4514_string()
+        return f"a certificate of {signers[0].issuer.rfc4514_string()}"
+    except ValueError as error:
+        raise IntegrityError(f"a certificate of the time stamp is malformed: {error}") from error
 
 
 def _certificates(pem: bytes) -> list[x509.Certificate]:
