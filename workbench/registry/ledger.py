@@ -134,15 +134,19 @@ class Ledger:
         """Identity of the log."""
         return self._keys.log.name
 
-    def append(self, body: Body, *, subject: str, refs: Sequence[str] = ()) -> Entry:
+    def append(
+        self, body: Body, *, subject: str, refs: Sequence[str] = (), at_size: int | None = None
+    ) -> Entry:
         """Add an entry, make it durable, sign the tree head that covers it.
 
         Args:
             body: what happened.
             subject: experiment folder ``NNNN-slug``, ``lab`` or ``recipe:NAME@V``.
             refs: leaf hashes (hexadecimal) of the earlier entries that it rests on.
+            at_size: how many entries the log must have; for an entry that says what was known.
 
         Raises:
+            ConflictError: the log has another size than ``at_size``; nothing was recorded.
             InvalidFileError: the body, the subject or a reference cannot be recorded.
             NotFoundError: a reference is to no entry of this log.
             IntegrityError: the store is not a continuation of the last signed head.
@@ -150,6 +154,10 @@ class Ledger:
         """
         body_bytes = _checked_body(body)
         with self._store.lock():
+            if at_size is not None and self._store.tree().size != at_size:
+                raise ConflictError(
+                    f"the log grew beyond {at_size} entries meanwhile", remedy="repeat the command"
+                )
             return self._append(body, body_bytes, subject, refs)
 
     def entries(self, *, kind: str | None = None, subject: str | None = None) -> Iterator[Entry]:
