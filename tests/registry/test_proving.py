@@ -16,7 +16,7 @@ from workbench.registry.log import StoredEntry
 from workbench.registry.notes import SigningKey
 from workbench.registry.proof_file import LogProof
 from workbench.registry.proving import ProofReport, check_proof, prove
-from workbench.registry.publish import PublishedLog
+from workbench.registry.published import PublishedLog
 
 WITNESS = Cosigner(name="witness.example/w1", seed=b"\x02" * 32)
 

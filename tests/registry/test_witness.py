@@ -16,7 +16,8 @@ from workbench.registry.heads import SignedHead, parse_head, sign_head, verify_h
 from workbench.registry.keys import load_keys
 from workbench.registry.merkle import tree_root
 from workbench.registry.notes import SigningKey, VerifierKey
-from workbench.registry.publish import PublishedLog, publish
+from workbench.registry.publish import publish
+from workbench.registry.published import PublishedLog
 from workbench.registry.witness import Witnessed, witness
 
 KEY = Cosigner(name="witness.example/w1", seed=b"\x02" * 32)

@@ -116,7 +116,7 @@ def witness(
     """Cosign somebody's published log if it continues what you saw before; refuse a fork."""
     from workbench.lab import utc_now
     from workbench.registry.personal_keys import load_cosigner
-    from workbench.registry.publish import PublishedLog
+    from workbench.registry.published import PublishedLog
     from workbench.registry.witness import witness as cosign
 
     cosigner = load_cosigner(key)

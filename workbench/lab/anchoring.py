@@ -24,7 +24,7 @@ from workbench.registry.anchors import (
 from workbench.registry.cosignatures import CosignerKey
 from workbench.registry.heads import SignedHead
 from workbench.registry.proving import ProofReport, check_proof, prove
-from workbench.registry.publish import PublishedLog
+from workbench.registry.published import PublishedLog
 from workbench.registry.stamps import Stamp, StampReader
 
 

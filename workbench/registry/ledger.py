@@ -21,7 +21,9 @@ from workbench.registry.log import (
     SALT_SIZE,
     Entry,
     Envelope,
+    KeysInForce,
     LogSource,
+    ReplayedTree,
     StoredEntry,
     announcement_text,
     body_hash,
@@ -134,15 +136,19 @@ class Ledger:
         """Identity of the log."""
         return self._keys.log.name
 
-    def append(self, body: Body, *, subject: str, refs: Sequence[str] = ()) -> Entry:
+    def append(
+        self, body: Body, *, subject: str, refs: Sequence[str] = (), at_size: int | None = None
+    ) -> Entry:
         """Add an entry, make it durable, sign the tree head that covers it.
 
         Args:
             body: what happened.
             subject: experiment folder ``NNNN-slug``, ``lab`` or ``recipe:NAME@V``.
             refs: leaf hashes (hexadecimal) of the earlier entries that it rests on.
+            at_size: how many entries the log must have; for an entry that says what was known.
 
         Raises:
+            ConflictError: the log has another size than ``at_size``; nothing was recorded.
             InvalidFileError: the body, the subject or a reference cannot be recorded.
             NotFoundError: a reference is to no entry of this log.
             IntegrityError: the store is not a continuation of the last signed head.
@@ -150,6 +156,10 @@ class Ledger:
         """
         body_bytes = _checked_body(body)
         with self._store.lock():
+            if at_size is not None and self._store.tree().size != at_size:
+                raise ConflictError(
+                    f"the log grew beyond {at_size} entries meanwhile", remedy="repeat the command"
+                )
             return self._append(body, body_bytes, subject, refs)
 
     def entries(self, *, kind: str | None = None, subject: str | None = None) -> Iterator[Entry]:
@@ -187,13 +197,14 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def records(self) -> Iterator[StoredEntry]:
-        """Yield the bytes of the entries that the newest signed head covers, unchecked."""
-        yield from self._store.records(below=self.head().size)
+    def records(self, *, since: int = 0) -> Iterator[StoredEntry]:
+        """Yield the entries that the newest signed head covers, unchecked, from ``since`` on."""
+        yield from self._store.records(since=since, below=self.head().size)
 
-    def notes(self) -> list[str]:
-        """Return every head that was signed, oldest first."""
-        return [note for _, note in self._store.heads()]
+    def notes(self) -> Iterator[str]:
+        """Yield every head that was signed, oldest first."""
+        for _, note in self._store.heads():
+            yield note
 
     def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
         """Return hashes of the tree, unchecked (see `HashSource`)."""
@@ -201,21 +212,24 @@ class Ledger:
         leaves = self._store.leaves(stop * width)[start * width :]
         return [tree_root(leaves[at : at + width]) for at in range(0, len(leaves), width)]
 
-    def faults(self, leaves: Sequence[bytes]) -> list[str]:
-        """Return where the store's tree and heads contradict these leaf hashes of its entries."""
+    def faults(self, tree: ReplayedTree, keys: KeysInForce | None) -> Iterator[str]:  # noqa: ARG002
+        """Yield where the store's tree and heads contradict the tree over its entries."""
         # Read in this order, because another process may append meanwhile: the store's newest head
         # is never older than the one kept beside the keys, nor its tree than its newest head.
         last = self._keys.last_head()
-        heads = [(size, parse_head(note).size) for size, note in self._store.heads()]
-        tree = self._store.tree()
-        found = [f"the head in row {row} is of size {size}" for row, size in heads if row != size]
-        newest = heads[-1][1] if heads else 0
+        newest = 0
+        for newest, note in self._store.heads():
+            size = parse_head(note).size
+            if size != newest:
+                yield f"the head in row {newest} is of size {size}"
+        stored = self._store.tree()
         if last is not None and last.size > newest:
-            found.append(f"a head of size {last.size} was signed, the newest here has {newest}")
-        stored = self._store.leaves(tree.size)
-        if tree_root([*leaves, *stored[len(leaves) :]]) != tree.root():
-            found.append("the store's tree is not that of its entries")
-        return found
+            yield f"a head of size {last.size} was signed, the newest here has {newest}"
+        frontier = tree.frontier()
+        for entry in self._store.records(since=tree.size, below=stored.size):
+            frontier = frontier.appended(entry.leaf)
+        if frontier.root() != stored.root():
+            yield "the store's tree is not that of its entries"
 
     def _append(self, body: Body, body_bytes: bytes, subject: str, refs: Sequence[str]) -> Entry:
         """Do what `append` promises; the caller holds the lock."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from workbench.reports.blocks import Section
 from workbench.reports.facts import ExperimentFacts
 from workbench.reports.quantities import stamp
+from workbench.reports.sections.changes import changes_section
 from workbench.reports.sections.events import (
     decisions_section,
     deviations_section,
@@ -44,6 +45,7 @@ class Chronicle:
 def chronicle(facts: ExperimentFacts) -> Chronicle:
     """Return the chronicle of an experiment."""
     as_of = facts.as_of
+    changes = changes_section(facts)
     return Chronicle(
         experiment=facts.experiment,
         title=facts.title,
@@ -54,6 +56,7 @@ def chronicle(facts: ExperimentFacts) -> Chronicle:
         sections=(
             status_section(facts),
             question_section(facts),
+            *([changes] if changes else []),
             lineage_section(facts),
             timeline_section(facts),
             curves_section(facts),

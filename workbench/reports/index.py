@@ -38,6 +38,8 @@ class IndexRow:
     cost: str
     began: str
     exploratory: bool
+    amended: str
+    """That the registration was amended, and whether late; empty if it was not."""
     sources: tuple[Source, ...]
 
 
@@ -111,8 +113,16 @@ def _row(facts: ExperimentFacts) -> IndexRow:
         cost=duration(total.device_seconds) if total.costs else MISSING,
         began=calendar_day(facts.entries[0].time),
         exploratory=not facts.confirmatory,
+        amended=_amended(facts),
         sources=facts.verdict.sources if facts.verdict else (),
     )
+
+
+def _amended(facts: ExperimentFacts) -> str:
+    amendments, late = len(facts.course.amendments), len(facts.course.late())
+    if not amendments:
+        return ""
+    return f"amended {count(amendments, 'time')}{', after outcomes were seen' if late else ''}"
 
 
 def _calibration(found: Sequence[ExperimentFacts]) -> Table | None:

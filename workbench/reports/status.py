@@ -2,7 +2,7 @@
 
 from workbench.registry.entries import Forecast, ForecastScore, Verdict
 from workbench.reports.accounting import Bill, bill, sweep_accounting
-from workbench.reports.facts import Cited, ExperimentFacts, merged_sources
+from workbench.reports.facts import Cited, ExperimentFacts, merged_sources, source_of
 from workbench.reports.lineage import RunLineage, run_lineages
 from workbench.reports.narrative import Clause, Line, clause, line, listed, sentence
 from workbench.reports.quantities import (
@@ -20,10 +20,12 @@ def state_of(facts: ExperimentFacts) -> str:
     """Return how far an experiment has come, in one word.
 
     ``exploratory``, ``registered``, ``sweeping``, ``swept``, ``stopped``, ``promoted``,
-    ``running``, ``ran``, or the verdict's outcome.
+    ``running``, ``ran``, ``withdrawn``, or the verdict's outcome.
     """
     if not facts.confirmatory:
         return "exploratory"
+    if facts.withdrawal:
+        return "withdrawn"
     if facts.verdict:
         return facts.verdict.value.outcome
     if facts.promotion and facts.promotion.value.chosen == "none":
@@ -71,13 +73,27 @@ def _question(facts: ExperimentFacts) -> Line:
 
 def _state(facts: ExperimentFacts) -> list[Clause]:
     state = state_of(facts)
+    if facts.withdrawal and facts.confirmatory:
+        text = sentence(f"withdrawn: {facts.withdrawal.value.reason}")
+        return [clause(text, facts.withdrawal.sources), *_amended(facts)]
     if facts.verdict and facts.confirmatory:
         text = f"Decided: {state}. {sentence(facts.verdict.value.action)}"
-        return [clause(text, facts.verdict.sources)]
+        return [clause(text, facts.verdict.sources), *_amended(facts)]
     if state == "stopped" and facts.promotion:
         text = "Stopped before full scale: no candidate may be promoted by the registered rule."
-        return [clause(text, facts.promotion.sources)]
-    return [_progress(facts, state)]
+        return [clause(text, facts.promotion.sources), *_amended(facts)]
+    return [_progress(facts, state), *_amended(facts)]
+
+
+def _amended(facts: ExperimentFacts) -> list[Clause]:
+    """Return that the promise was changed, and what that means; nothing if it was not."""
+    if not facts.course.amendments:
+        return []
+    late = len(facts.course.late())
+    when = f"{late} of them after outcomes were seen: exploratory" if late else "in time"
+    text = f"Amended {count(len(facts.course.amendments), 'time')}, {when}."
+    sources = [source_of(amendment.entry) for amendment in facts.course.amendments]
+    return [clause(text, sources)]
 
 
 def _progress(facts: ExperimentFacts, state: str) -> Clause:

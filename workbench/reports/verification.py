@@ -8,8 +8,9 @@ from typing import Protocol
 from workbench.registry.anchored import AnchorFindings, AnchorTrust
 from workbench.registry.anchors import Read
 from workbench.registry.bounds import RegistrationBounds
+from workbench.registry.heads import SignedHead
 from workbench.registry.log import HashSource, LogSource, RawLog
-from workbench.registry.publish import CHECKPOINT, PublishedLog
+from workbench.registry.published import CHECKPOINT, PublishedLog
 from workbench.registry.verify import LogReport, verify_log
 from workbench.reports.audit import AuditFinding, audit_claims
 from workbench.reports.outside import outside
@@ -17,6 +18,9 @@ from workbench.reports.outside import outside
 
 class VerifiableLog(LogSource, RawLog, HashSource, Protocol):
     """A log that can be read and whose stored bytes can be checked."""
+
+    def head(self) -> SignedHead:
+        """Return the newest signed head, its signature unchecked."""
 
     @property
     def vkey(self) -> str:
