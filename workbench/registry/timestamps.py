@@ -13,6 +13,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from rfc3161_client import (
     HashAlgorithm,
     TimestampRequestBuilder,
@@ -30,6 +31,15 @@ QUERY_TYPE = "application/timestamp-query"
 REPLY_TYPE = "application/timestamp-reply"
 MOST_BYTES = 1 << 20
 SECONDS = 30.0
+_MALFORMED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    UnsupportedAlgorithm,
+)
+"""What the libraries raise when they read bytes that an intruder may have chosen."""
 _HASHES = {
     "2.16.840.1.101.3.4.2.1": hashlib.sha256,
     "2.16.840.1.101.3.4.2.2": hashlib.sha384,
@@ -144,7 +154,7 @@ def verify_stamp(response: bytes, message: bytes, roots: Sequence[bytes]) -> Sta
     trusted = [certificate for pem in roots for certificate in _certificates(pem)]
     try:
         VerifierBuilder(roots=trusted).build().verify_message(_decoded(response), message)
-    except (VerificationError, ValueError) as error:
+    except (VerificationError, *_MALFORMED) as error:
         raise IntegrityError(f"the time stamp does not verify: {error}") from error
     return Stamp(
         moment=stamp.moment, accuracy=stamp.accuracy, authority=stamp.authority, checked=True
@@ -159,7 +169,7 @@ def _decoded(response: bytes) -> TimeStampResponse:
             raise IntegrityError(f"the authority refused (status {decoded.status}): {told}")
         # A refusal has no token; asking for it is how one finds that out.
         decoded.tst_info  # noqa: B018
-    except ValueError as error:
+    except _MALFORMED as error:
         raise IntegrityError(f"this is no RFC 3161 response: {error}") from error
     return decoded
 
@@ -176,7 +186,7 @@ def _authority(decoded: TimeStampResponse) -> str:
             if (certificate.issuer, certificate.serial_number) == named:
                 return certificate.subject.rfc4514_string()
         return f"a certificate of {signers[0].issuer.rfc4514_string()}"
-    except ValueError as error:
+    except _MALFORMED as error:
         raise IntegrityError(f"a certificate of the time stamp is malformed: {error}") from error
 
 
