@@ -98,7 +98,7 @@ def anchor(
 
 def witness(
     published: Annotated[
-        str, typer.Option("--from", help="The published log to witness: its folder.")
+        str, typer.Option("--from", help="The published log to witness: its folder or web address.")
     ],
     state: Annotated[
         Path, typer.Option("--state", help="Your own folder, where the last head is kept.")
@@ -116,11 +116,12 @@ def witness(
     """Cosign somebody's published log if it continues what you saw before; refuse a fork."""
     from workbench.lab import utc_now
     from workbench.registry.personal_keys import load_cosigner
+    from workbench.registry.places import place_of
     from workbench.registry.published import PublishedLog
     from workbench.registry.witness import witness as cosign
 
     cosigner = load_cosigner(key)
-    log = PublishedLog(Path(published))
+    log = PublishedLog(place_of(published))
     done = cosign(log, key=cosigner, state=state, clock=utc_now, log_vkey=log_key)
     before = done.before.size if done.before else 0
     if as_json:
