@@ -145,6 +145,10 @@ class Ledger:
         """Identity of the log."""
         return self._keys.log.name
 
+    def now(self) -> datetime:
+        """Return the moment by the clock that stamps entries."""
+        return self._clock()
+
     def append(self, body: Body, *, subject: str, refs: Sequence[str] = ()) -> Entry:
         """Add an entry, make it durable, sign the tree head that covers it.
 
