@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workbench.canonical import canonical_json, profile_faults
 from workbench.errors import ConflictError, IntegrityError, InvalidFileError, NotFoundError
-from workbench.registry.entries import BODIES, Body, Genesis, KeyRotation
+from workbench.registry.entries import BODIES, Body, Genesis, KeyRotation, Redaction
 from workbench.registry.heads import SignedHead, parse_head, sign_head
 from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import (
@@ -33,6 +33,7 @@ from workbench.registry.log import (
 )
 from workbench.registry.merkle import Frontier, leaf_hash, tree_root
 from workbench.registry.notes import VerifierKey, verify_signature
+from workbench.registry.redaction import What, pending_erasures, require_redactable
 from workbench.registry.rotation import KeyChain, Role, Why, follow_all, rotation_body
 from workbench.registry.store import Store
 from workbench.registry.succession import (
@@ -127,6 +128,7 @@ class Ledger:
         ledger = cls(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
         with store.lock():
             ledger._continued_tree()
+            ledger._erase_redacted()
         return ledger
 
     @classmethod
@@ -183,6 +185,22 @@ class Ledger:
             old = key_of(self._keys, role)
             body = rotation_body(self.origin, role, old=old, new=new, why=why, reason=reason)
             return self._append(body, _checked_body(body), "lab", (), rotating=True)
+
+    def redact(self, target: Entry, *, what: What, reason: str) -> Entry:
+        """Record that an entry's body is erased, then erase it and its salt from the store.
+
+        A crash in between leaves the record, and the body is erased when the log is next opened.
+
+        Raises:
+            InvalidFileError: no reason is given.
+            ConflictError: the entry is of a kind that is never erased, or erased already.
+        """
+        require_redactable(target, reason=reason)
+        body = Redaction(what=what, reason=reason)
+        entry = self.append(body, subject=target.subject, refs=[target.leaf])
+        with self._store.lock():
+            self._erase_redacted()
+        return entry
 
     def chain(self) -> KeyChain:
         """Return the keys that spoke for this log, up to its last durable entry, verified.
@@ -364,6 +382,18 @@ class Ledger:
         self._keys = settle(keys, chain) if found.is_unsettled else keys
         require_in_force(self._keys, chain)
         self._key_files = key_files_state(self._keys.folder)
+
+    def _erase_redacted(self) -> None:
+        """Erase what a signed redaction names and is still there. The caller holds the lock."""
+        below = self.head().size
+        redactions = list(self._store.records(below=below, kind=Redaction.kind))
+        if not redactions:
+            return
+        pending = pending_erasures(
+            redactions, self._store.records(below=below), self.chain(), self.origin
+        )
+        for sequence, by in list(pending):
+            self._store.erase(sequence, by=by)
 
     def _check_prefix(self, last: SignedHead, tree: Frontier) -> None:
         if tree.size < last.size:
