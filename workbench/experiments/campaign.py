@@ -1,16 +1,16 @@
 """An experiment at work: its plan, corpus, ledger and tracker together, one method a stage."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.canonical import freeze
 from workbench.data.corpus import Corpus
-from workbench.errors import ConflictError
 from workbench.experiments.budget import require_budget
 from workbench.experiments.deviations import record_deviations
-from workbench.experiments.plan import ExperimentPlan
+from workbench.experiments.locks import stage_lock
+from workbench.experiments.plan import ExperimentPlan, refuse_outdated
 from workbench.experiments.progress import Progress
 from workbench.experiments.promotion import Promoter, required_promotion
 from workbench.experiments.runs import Runner
@@ -24,7 +24,6 @@ from workbench.proxies.watch import ProxyProgress
 from workbench.registry.entries import CodeState, Deviation
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
-from workbench.training.attempts import exclusive
 from workbench.training.fit import fit
 from workbench.training.tracking import Tracker
 
@@ -118,17 +117,9 @@ class Campaign:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep a second process from the same experiment: two would judge or promote twice."""
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(
-                    exclusive(self.layout.runs / self.plan.subject / self.plan.mode)
-                )
-            except ConflictError as error:
-                raise ConflictError(
-                    f"another process is at work on {self.plan.subject} ({self.plan.mode})",
-                    remedy="wait for it, or stop it and repeat the command",
-                ) from error
+        """Keep a second process from the same experiment, and run what is in force."""
+        with stage_lock(self.layout, self.plan.subject, self.plan.mode):
+            refuse_outdated(self.ledger, self.plan)
             yield
 
     def _begin(self) -> list[Deviation]:

@@ -34,7 +34,7 @@ from workbench.registry.log import (
 from workbench.registry.merkle import Frontier, leaf_hash, tree_root
 from workbench.registry.notes import VerifierKey, verify_signature
 from workbench.registry.redaction import What, pending_erasures, require_redactable
-from workbench.registry.rotation import KeyChain, Role, Why, follow_all, rotation_body
+from workbench.registry.rotation import KeyChain, Role, Why, followed_chain, rotation_body
 from workbench.registry.store import Store
 from workbench.registry.succession import (
     KeyFilesState,
@@ -151,15 +151,19 @@ class Ledger:
         """Return the moment by the clock that stamps entries."""
         return self._clock()
 
-    def append(self, body: Body, *, subject: str, refs: Sequence[str] = ()) -> Entry:
+    def append(
+        self, body: Body, *, subject: str, refs: Sequence[str] = (), at_size: int | None = None
+    ) -> Entry:
         """Add an entry, make it durable, sign the tree head that covers it.
 
         Args:
             body: what happened.
             subject: experiment folder ``NNNN-slug``, ``lab`` or ``recipe:NAME@V``.
             refs: leaf hashes (hexadecimal) of the earlier entries that it rests on.
+            at_size: how many entries the log must have; for an entry that says what was known.
 
         Raises:
+            ConflictError: the log has another size than ``at_size``; nothing was recorded.
             InvalidFileError: the body, the subject or a reference cannot be recorded.
             NotFoundError: a reference is to no entry of this log.
             IntegrityError: the store is not a continuation of the last signed head.
@@ -167,6 +171,10 @@ class Ledger:
         """
         body_bytes = _checked_body(body)
         with self._store.lock():
+            if at_size is not None and self._store.tree().size != at_size:
+                raise ConflictError(
+                    f"the log grew beyond {at_size} entries meanwhile", remedy="repeat the command"
+                )
             return self._append(body, body_bytes, subject, refs)
 
     def rotate(self, role: Role, *, why: Why, reason: str) -> Entry:
@@ -208,12 +216,10 @@ class Ledger:
         Raises:
             IntegrityError: the first entry is missing, or a rotation is not what it must be.
         """
-        chain = KeyChain(self.origin)
         below = self._store.tree().size
-        for kind in (Genesis.kind, KeyRotation.kind):
-            found = self._store.records(below=below, kind=kind)
-            follow_all(chain, (read_entry(stored, self.origin) for stored in found))
-        return chain
+        kinds = (Genesis.kind, KeyRotation.kind)
+        found = (s for kind in kinds for s in self._store.records(below=below, kind=kind))
+        return followed_chain(self.origin, (read_entry(stored, self.origin) for stored in found))
 
     def entries(self, *, kind: str | None = None, subject: str | None = None) -> Iterator[Entry]:
         """Yield the entries that the newest signed head covers, oldest first.

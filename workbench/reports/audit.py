@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from workbench.analysis.claims import Judgement, judge
 from workbench.analysis.forecasts import score
-from workbench.canonical import freeze
-from workbench.errors import InvalidFileError
 from workbench.registry.entries import (
     Exposure,
     Forecast,
@@ -19,7 +17,7 @@ from workbench.registry.entries import (
 )
 from workbench.registry.log import LogSource
 from workbench.registry.proposal import Proposal
-from workbench.reports.documents import written_proposal
+from workbench.reports.audit_changes import frozen_faults, mode_faults
 from workbench.reports.facts import (
     Cited,
     ExperimentFacts,
@@ -122,24 +120,22 @@ def _unregistered(facts: ExperimentFacts, verdict: Cited[Verdict]) -> AuditFindi
 
 
 def check_frozen(claim: Claim) -> Iterator[str]:
-    """1. The front matter that people read says what the typed copy says."""
-    registration = claim.registration.value
-    try:
-        written = written_proposal(registration.proposal)
-    except (ValueError, InvalidFileError) as error:
-        yield f"the proposal’s text cannot be read: {error}"
-        return
-    if freeze(written.model_dump(mode="json")) != freeze(claim.proposal.model_dump(mode="json")):
-        yield "the proposal’s text and its frozen values differ"
+    """1. The front matter that people read says what the typed copy says; amendments, too."""
+    yield from frozen_faults(claim.facts)
 
 
 def check_mode(claim: Claim) -> Iterator[str]:
-    """2. Exploratory work never supports a confirmatory verdict, and there is only one."""
+    """2. Exploratory work never supports a confirmatory verdict, and there is only one.
+
+    What was amended after outcomes were seen makes it exploratory and void. When that was is read
+    from the log, whatever amendment and verdict say of themselves.
+    """
     facts = claim.facts
     verdicts = [entry for entry in facts.entries if entry.kind == Verdict.kind]
     if len(verdicts) > 1:
         yield f"{len(verdicts)} verdicts of one registration"
-    if claim.verdict.value.mode == "exploratory":
+    yield from mode_faults(facts, claim.verdict.value)
+    if claim.verdict.value.mode == "exploratory" and not facts.course.late():
         return
     used = {seed.run for seeds in claim.verdict.value.values.values() for seed in seeds}
     parts = [("promotion", facts.promotion.value.mode)] if facts.promotion else []
@@ -186,7 +182,7 @@ def check_runs(claim: Claim) -> Iterator[str]:
     if promotion is None:
         yield "no promotion"
         return
-    runs = {run.run: run for run in run_lineages(claim.facts, claim.verdict.value.mode)}
+    runs = {run.run: run for run in run_lineages(claim.facts)}
     for arm, seeds in claim.verdict.value.values.items():
         for seed in (s for s in seeds if s.value is not None):
             run = runs.get(seed.run)
@@ -228,10 +224,11 @@ def check_outcome(claim: Claim) -> Iterator[str]:
     verdict = claim.verdict.value
     if verdict.void_reasons and verdict.outcome != "void":
         yield f"{verdict.outcome} although void: {'; '.join(verdict.void_reasons)}"
-    if verdict.outcome == "void" and verdict.void_reasons:
+    late = claim.facts.course.late()
+    if verdict.outcome == "void" and verdict.void_reasons and not late:
         return
     found = recomputed(verdict, claim.proposal)
-    outcome = found.outcome
+    outcome = "void" if late else found.outcome
     if outcome == "supported" and not all(rail.held for rail in verdict.guardrails):
         outcome = "refuted"
     if outcome != verdict.outcome:

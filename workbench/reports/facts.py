@@ -7,7 +7,9 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from workbench.errors import InvalidFileError, NotFoundError
+from workbench.registry.amended import Course, followed
 from workbench.registry.entries import (
+    Amendment,
     Anchor,
     Body,
     Decision,
@@ -26,6 +28,7 @@ from workbench.registry.entries import (
     SweepStarted,
     Trial,
     Verdict,
+    Withdrawal,
 )
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.merkle import tree_root
@@ -101,8 +104,15 @@ class ExperimentFacts:
     tree_head: str
     """Origin, size and root of the log up to the last of these entries, as C2SP writes them."""
     registration: Cited[Registration] | None
+    """As it is in force: with the newest amendment's content, and cited with it."""
+    original: Cited[Registration] | None
+    """As it was first made."""
     proposal: Proposal | None
-    """The registered front matter."""
+    """The front matter in force."""
+    course: Course
+    """The registration's amendments and withdrawal, with what was known at each."""
+    amendments: tuple[Cited[Amendment], ...]
+    withdrawal: Cited[Withdrawal] | None
     anchors: tuple[Cited[Anchor], ...]
     sweep: SweepFacts | None
     """The confirmatory sweep."""
@@ -171,7 +181,10 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
             f"the ledger has no entry about {experiment!r}",
             remedy=f"workbench register {experiment}",
         )
-    registration = _last(of_kind(entries, Registration))
+    course = followed(entries)
+    first = (course.registration,) if course.registration else ()
+    original = _last(of_kind(first, Registration))
+    registration = in_force(course)
     mode = "confirmatory" if registration else "exploratory"
     told = [entry for entry in entries if getattr(entry.body, "mode", mode) == mode]
     genesis = _last(of_kind(source.entries(kind=Genesis.kind), Genesis))
@@ -182,7 +195,11 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
         entries=entries,
         tree_head=tree_head(source, entries[-1].sequence + 1),
         registration=registration,
+        original=original,
         proposal=registered_proposal(registration.value) if registration else None,
+        course=course,
+        amendments=of_kind(entries, Amendment),
+        withdrawal=_last(of_kind(entries, Withdrawal)),
         anchors=of_kind(entries, Anchor),
         sweep=_sweep(entries, "confirmatory"),
         exploratory=_sweep(entries, "exploratory"),
@@ -196,9 +213,20 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
         deviations=of_kind(entries, Deviation),
         incidents=of_kind(entries, Incident),
         exposures=of_kind(entries, Exposure),
-        # A verdict that nothing was registered for is shown, and fails the audit.
-        verdict=_last(of_kind(told if registration else entries, Verdict)),
+        # In whatever mode: one that nothing was registered for, or that says another mode than the
+        # log gives, is shown and fails the audit.
+        verdict=_last(of_kind(entries, Verdict)),
     )
+
+
+def in_force(course: Course) -> Cited[Registration] | None:
+    """Return the registration with its newest amendment's content, citing both entries."""
+    entry = course.in_force()
+    if entry is None or not isinstance(entry.body, Registration):
+        return None
+    newest = course.amendments[-1:]
+    sources = (source_of(entry), *(source_of(amendment.entry) for amendment in newest))
+    return Cited(value=entry.body, sources=sources)
 
 
 def tree_head(source: LogSource, size: int) -> str:
