@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from workbench.registry.embargo import Withholding
 from workbench.registry.entries import (
     Body,
     Deviation,
+    Hidden,
     Incident,
     Promotion,
     ProxyRun,
@@ -17,7 +20,8 @@ from workbench.registry.entries import (
     Trial,
     Verdict,
 )
-from workbench.registry.log import LogSource
+from workbench.registry.hidden import REMARKS
+from workbench.registry.log import Entry, LogSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +32,8 @@ class ExperimentStatus:
     title: str
     stage: str
     """``filed``, ``registered``, ``sweeping``, ``swept``, ``promoted``, ``running``, ``run`` or
-    ``decided``; exploratory work does not move it."""
+    ``decided``; ``hidden`` where this reader lacks the content that would say so; exploratory work
+    does not move it."""
     detail: str
     next_command: str
     device_seconds: float
@@ -38,10 +43,19 @@ class ExperimentStatus:
     incidents: int
     deviations: int
     verdict: str
+    embargo: str = ""
+    """Day by whose end it is promised to be revealed; empty without an embargo."""
+    overdue: bool = False
+    """Whether that day is over."""
+    hidden_entries: int = 0
+    """Whose content this reader does not have."""
 
 
 @dataclass
 class _Tally:
+    withholding: Withholding = field(default_factory=Withholding)
+    hidden: list[str] = field(default_factory=list)
+    """Kinds of the entries without a body."""
     registration: Registration | None = None
     budget: int = 0
     trials: dict[str, int] = field(default_factory=dict)
@@ -57,8 +71,12 @@ class _Tally:
     incidents: int = 0
     deviations: int = 0
 
-    def add(self, body: Body) -> None:
+    def add(self, entry: Entry) -> None:
         """Count one entry."""
+        body = entry.body
+        self.withholding.follow(entry)
+        if isinstance(body, Hidden):
+            self.hidden.append(entry.kind)
         self._cost(body)
         if getattr(body, "mode", "") == "exploratory":
             self.exploratory += 1
@@ -112,17 +130,31 @@ class _Tally:
         return (ended.last_step - ended.surviving_step) / steps if steps > 0 else 0.0
 
 
-def experiment_statuses(source: LogSource, filed: Iterable[str]) -> list[ExperimentStatus]:
-    """Return the status of every filed or recorded experiment, in the order of their numbers."""
+def experiment_statuses(
+    source: LogSource, filed: Iterable[str], now: datetime
+) -> list[ExperimentStatus]:
+    """Return the status of every filed or recorded experiment, in the order of their numbers.
+
+    Args:
+        source: The log.
+        filed: Names of the folders in ``experiments/``.
+        now: Decides which embargoes are overdue.
+    """
     tallies: dict[str, _Tally] = {name: _Tally() for name in filed}
     for entry in source.entries():
         if entry.subject[:4].isdigit():
-            tallies.setdefault(entry.subject, _Tally()).add(entry.body)
-    return [_status(name, tallies[name]) for name in sorted(tallies)]
+            tallies.setdefault(entry.subject, _Tally()).add(entry)
+    return [_status(name, tallies[name], now) for name in sorted(tallies)]
 
 
-def _status(name: str, tally: _Tally) -> ExperimentStatus:
+def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
     stage, detail, command = _stage(tally)
+    embargo = next(iter(tally.withholding.open), None)
+    overdue = embargo is not None and embargo.is_expired(now)
+    if embargo is not None:
+        late = "EMBARGO OVERDUE since" if overdue else "embargo until"
+        detail = f"{detail}; {late} {embargo.until}"
+        command = "reveal" if overdue else command
     return ExperimentStatus(
         experiment=name,
         title=tally.registration.title if tally.registration else "",
@@ -135,11 +167,16 @@ def _status(name: str, tally: _Tally) -> ExperimentStatus:
         incidents=tally.incidents,
         deviations=tally.deviations,
         verdict=tally.verdict,
+        embargo=embargo.until if embargo else "",
+        overdue=overdue,
+        hidden_entries=len(tally.hidden),
     )
 
 
 def _stage(tally: _Tally) -> tuple[str, str, str]:
     registration = tally.registration
+    if any(kind not in REMARKS for kind in tally.hidden):
+        return "hidden", f"{len(tally.hidden)} entries without their content", "chronicle"
     if registration is None:
         return "filed", "not registered", "check"
     if tally.verdict:
