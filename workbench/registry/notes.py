@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -15,6 +16,7 @@ _ID_SIZE = 4
 _NAME = re.compile(r"[^\s+]+\Z")
 _VKEY = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\Z")
 _PRIVATE = re.compile(r"PRIVATE\+KEY\+([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\n?\Z")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 _SIGNATURE_LINE = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/=]+)\Z")
 
 
@@ -47,7 +49,7 @@ class VerifierKey:
     public: bytes
     """32 bytes of an Ed25519 key."""
 
-    @property
+    @cached_property
     def key_id(self) -> bytes:
         """First four bytes of SHA-256(name ‖ newline ‖ 0x01 ‖ key)."""
         return _key_id(self.name, self.public)
@@ -75,10 +77,14 @@ class VerifierKey:
     def accepts(self, signature: bytes, message: bytes) -> bool:
         """Return whether the 64 bytes are this key's signature of the message."""
         try:
-            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
+            self._key.verify(signature, message)
         except InvalidSignature:
             return False
         return True
+
+    @cached_property
+    def _key(self) -> Ed25519PublicKey:
+        return Ed25519PublicKey.from_public_bytes(self.public)
 
 
 def _key_material(text: str, shown: str) -> bytes:
@@ -103,11 +109,10 @@ class SigningKey:
         if not _NAME.match(self.name):
             raise IntegrityError(f"key name {self.name!r} is empty or has a space or a plus")
 
-    @property
+    @cached_property
     def verifier(self) -> VerifierKey:
         """The public half."""
-        public = Ed25519PrivateKey.from_private_bytes(self.seed).public_key().public_bytes_raw()
-        return VerifierKey(name=self.name, public=public)
+        return VerifierKey(name=self.name, public=self._key.public_key().public_bytes_raw())
 
     def to_text(self) -> str:
         """Return the private key as one line. Secret."""
@@ -138,8 +143,11 @@ class SigningKey:
 
     def signature(self, text: str) -> str:
         """Return base64 of key id ‖ Ed25519 signature, as it stands on a signature line."""
-        raw = Ed25519PrivateKey.from_private_bytes(self.seed).sign(text.encode())
-        return to_base64(self.verifier.key_id + raw)
+        return to_base64(self.verifier.key_id + self._key.sign(text.encode()))
+
+    @cached_property
+    def _key(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self.seed)
 
 
 def sign_note(text: str, key: SigningKey) -> str:
@@ -209,4 +217,4 @@ def _names_key(signature: str, key: VerifierKey) -> bool:
 
 
 def _has_control_characters(text: str) -> bool:
-    return any(ord(character) < 0x20 and character != "\n" for character in text)
+    return bool(_CONTROL.search(text))
