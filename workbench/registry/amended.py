@@ -80,6 +80,7 @@ class Course:
     registration: Entry | None = None
     amendments: list[AmendmentInForce] = field(default_factory=list)
     withdrawal: Entry | None = None
+    known_at_withdrawal: Known | None = None
     verdict: Entry | None = None
     first_work: Entry | None = None
     outcomes: list[Entry] = field(default_factory=list)
@@ -98,6 +99,7 @@ class Course:
         if entry.kind == Amendment.kind:
             self.amendments.append(AmendmentInForce(entry=entry, known=self.known()))
         elif entry.kind == Withdrawal.kind:
+            self.known_at_withdrawal = self.known_at_withdrawal or self.known()
             self.withdrawal = self.withdrawal or entry
         self._work(entry)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from workbench.reports.blocks import Section
 from workbench.reports.facts import ExperimentFacts
 from workbench.reports.quantities import stamp
+from workbench.reports.sections.changes import changes_section
 from workbench.reports.sections.events import (
     decisions_section,
     deviations_section,
@@ -63,11 +64,12 @@ def _hidden_sections(facts: ExperimentFacts) -> tuple[Section, ...]:
 
 
 def _sections(facts: ExperimentFacts) -> tuple[Section, ...]:
-    hidden = hidden_section(facts)
+    hidden, changes = hidden_section(facts), changes_section(facts)
     return (
         status_section(facts),
         *([hidden] if hidden else []),
         question_section(facts),
+        *([changes] if changes else []),
         lineage_section(facts),
         timeline_section(facts),
         curves_section(facts),

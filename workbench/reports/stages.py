@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from workbench.registry.amended import Course
 from workbench.registry.embargo import Withholding
 from workbench.registry.entries import (
+    Amendment,
     Body,
     Deviation,
     Hidden,
@@ -19,6 +21,7 @@ from workbench.registry.entries import (
     SweepStarted,
     Trial,
     Verdict,
+    Withdrawal,
 )
 from workbench.registry.hidden import REMARKS
 from workbench.registry.log import Entry, LogSource
@@ -31,9 +34,9 @@ class ExperimentStatus:
     experiment: str
     title: str
     stage: str
-    """``filed``, ``registered``, ``sweeping``, ``swept``, ``promoted``, ``running``, ``run`` or
-    ``decided``; ``hidden`` where this reader lacks the content that would say so; exploratory work
-    does not move it."""
+    """``filed``, ``registered``, ``sweeping``, ``swept``, ``promoted``, ``running``, ``run``,
+    ``decided`` or ``withdrawn``; ``hidden`` where this reader lacks the content that would say so;
+    exploratory work does not move it."""
     detail: str
     next_command: str
     device_seconds: float
@@ -42,6 +45,9 @@ class ExperimentStatus:
     exploratory_entries: int
     incidents: int
     deviations: int
+    amendments: int
+    late_amendments: int
+    """Made after outcomes were seen: the verdict is exploratory and void."""
     verdict: str
     embargo: str = ""
     """Day by whose end it is promised to be revealed; empty without an embargo."""
@@ -56,6 +62,7 @@ class _Tally:
     withholding: Withholding = field(default_factory=Withholding)
     hidden: list[str] = field(default_factory=list)
     """Kinds of the entries without a body."""
+    course: Course = field(default_factory=Course)
     registration: Registration | None = None
     budget: int = 0
     trials: dict[str, int] = field(default_factory=dict)
@@ -77,8 +84,10 @@ class _Tally:
         self.withholding.follow(entry)
         if isinstance(body, Hidden):
             self.hidden.append(entry.kind)
+        self.course.follow(entry)
         self._cost(body)
-        if getattr(body, "mode", "") == "exploratory":
+        # The verdict on what was amended late is marked exploratory, and is the verdict.
+        if getattr(body, "mode", "") == "exploratory" and not isinstance(body, Verdict):
             self.exploratory += 1
         elif isinstance(body, Incident):
             self.incidents += 1
@@ -89,8 +98,8 @@ class _Tally:
 
     def _advance(self, body: Body) -> None:
         match body:
-            case Registration():
-                self.registration = body
+            case Registration() | Amendment():
+                self._promise()
             case SweepStarted(budget_trials=budget):
                 self.budget = budget
             case Trial(state=state):
@@ -107,6 +116,11 @@ class _Tally:
                 self.verdict = outcome
             case _:
                 pass
+
+    def _promise(self) -> None:
+        in_force = self.course.in_force()
+        if in_force is not None and isinstance(in_force.body, Registration):
+            self.registration = in_force.body
 
     def _cost(self, body: Body) -> None:
         if isinstance(body, Trial | ProxyRun):
@@ -152,9 +166,13 @@ def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
     embargo = next(iter(tally.withholding.open), None)
     overdue = embargo is not None and embargo.is_expired(now)
     if embargo is not None:
-        late = "EMBARGO OVERDUE since" if overdue else "embargo until"
-        detail = f"{detail}; {late} {embargo.until}"
+        which = "EMBARGO OVERDUE since" if overdue else "embargo until"
+        detail = f"{detail}; {which} {embargo.until}"
         command = "reveal" if overdue else command
+    amendments, late = len(tally.course.amendments), len(tally.course.late())
+    if amendments:
+        when = "late: void" if late else "in time"
+        detail = f"{detail}; amended {amendments}\u00d7 ({when})"
     return ExperimentStatus(
         experiment=name,
         title=tally.registration.title if tally.registration else "",
@@ -166,6 +184,8 @@ def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
         exploratory_entries=tally.exploratory,
         incidents=tally.incidents,
         deviations=tally.deviations,
+        amendments=amendments,
+        late_amendments=late,
         verdict=tally.verdict,
         embargo=embargo.until if embargo else "",
         overdue=overdue,
@@ -179,6 +199,8 @@ def _stage(tally: _Tally) -> tuple[str, str, str]:
         return "hidden", f"{len(tally.hidden)} entries without their content", "chronicle"
     if registration is None:
         return "filed", "not registered", "check"
+    if tally.course.withdrawal is not None:
+        return "withdrawn", _why_withdrawn(tally.course), "chronicle"
     if tally.verdict:
         return "decided", tally.verdict, "chronicle"
     if tally.promotion is not None:
@@ -188,6 +210,14 @@ def _stage(tally: _Tally) -> tuple[str, str, str]:
     if tally.budget:
         return "sweeping", f"{_trial_counts(tally)} of {tally.budget}", "sweep"
     return "registered", f"{registration.num_seeds} seeds an arm", "sweep"
+
+
+def _why_withdrawn(course: Course) -> str:
+    body = course.withdrawal.body if course.withdrawal else None
+    seen = course.known_at_withdrawal
+    when = " after outcomes were seen" if seen and seen.timing == "outcomes_seen" else ""
+    reason = body.reason if isinstance(body, Withdrawal) else "reason hidden"
+    return f"{reason}{when and f' ({when.strip()})'}"
 
 
 def _running_stage(

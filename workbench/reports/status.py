@@ -20,8 +20,8 @@ def state_of(facts: ExperimentFacts) -> str:
     """Return how far an experiment has come, in one word.
 
     ``exploratory``, ``registered``, ``sweeping``, ``swept``, ``stopped``, ``promoted``,
-    ``running``, ``ran``, or the verdict's outcome; ``embargoed``, ``overdue`` or ``hidden`` where
-    this reader has not what it would take to say so.
+    ``running``, ``ran``, ``withdrawn``, or the verdict's outcome; ``embargoed``, ``overdue`` or
+    ``hidden`` where this reader has not what it would take to say so.
     """
     if facts.promise_hidden and facts.embargo is not None:
         return "overdue" if facts.embargo_expired else "embargoed"
@@ -29,6 +29,8 @@ def state_of(facts: ExperimentFacts) -> str:
         return "hidden"
     if not facts.confirmatory:
         return "exploratory"
+    if facts.withdrawal:
+        return "withdrawn"
     if facts.verdict:
         return facts.verdict.value.outcome
     if facts.promotion and facts.promotion.value.chosen == "none":
@@ -84,13 +86,27 @@ def _state(facts: ExperimentFacts) -> list[Clause]:
     state = state_of(facts)
     if state == "hidden" and facts.hides(Verdict.kind):
         return _hidden_verdict(facts)
+    if facts.withdrawal and facts.confirmatory:
+        text = sentence(f"withdrawn: {facts.withdrawal.value.reason}")
+        return [clause(text, facts.withdrawal.sources), *_amended(facts)]
     if facts.verdict and facts.confirmatory:
         text = f"Decided: {state}. {sentence(facts.verdict.value.action)}"
-        return [clause(text, facts.verdict.sources)]
+        return [clause(text, facts.verdict.sources), *_amended(facts)]
     if state == "stopped" and facts.promotion:
         text = "Stopped before full scale: no candidate may be promoted by the registered rule."
-        return [clause(text, facts.promotion.sources)]
-    return [_progress(facts, state)]
+        return [clause(text, facts.promotion.sources), *_amended(facts)]
+    return [_progress(facts, state), *_amended(facts)]
+
+
+def _amended(facts: ExperimentFacts) -> list[Clause]:
+    """Return that the promise was changed, and what that means; nothing if it was not."""
+    if not facts.course.amendments:
+        return []
+    late = len(facts.course.late())
+    when = f"{late} of them after outcomes were seen: exploratory" if late else "in time"
+    text = f"Amended {count(len(facts.course.amendments), 'time')}, {when}."
+    sources = [source_of(amendment.entry) for amendment in facts.course.amendments]
+    return [clause(text, sources)]
 
 
 def _progress(facts: ExperimentFacts, state: str) -> Clause:

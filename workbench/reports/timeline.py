@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from workbench.registry.entries import (
+    Amendment,
     Anchor,
     Body,
     Decision,
@@ -27,6 +28,7 @@ from workbench.registry.entries import (
     SweepStarted,
     Trial,
     Verdict,
+    Withdrawal,
 )
 from workbench.registry.log import Entry
 from workbench.reports.accounting import TRIAL_STATES
@@ -106,7 +108,9 @@ def _grave(body: Body) -> bool:
         return body.outcome == "void"
     if isinstance(body, Incident):
         return body.severity != "note"
-    return isinstance(body, Deviation)
+    if isinstance(body, Amendment):
+        return body.timing == "outcomes_seen"
+    return isinstance(body, Deviation | Withdrawal)
 
 
 def describe_series(entries: Sequence[Entry]) -> str:
@@ -140,6 +144,16 @@ def _registration(body: Registration) -> str:
 
 def _anchor(body: Anchor) -> str:
     return f"Tree head of size {body.tree_size} anchored ({body.method}); the seeds derive from it."
+
+
+def _amendment(body: Amendment) -> str:
+    paths = listed([f"{change.document} {change.path}" for change in body.changes])
+    known = body.timing.replace("_", " ")
+    return sentence(f"amended {paths} ({known}): {body.reason}")
+
+
+def _withdrawal(body: Withdrawal) -> str:
+    return sentence(f"withdrawn ({body.timing.replace('_', ' ')}): {body.reason}")
 
 
 def _sweep_started(body: SweepStarted) -> str:
@@ -272,6 +286,8 @@ _Writer = Callable[..., str]
 _WRITERS: dict[type[Body], _Writer] = {
     Registration: _registration,
     Anchor: _anchor,
+    Amendment: _amendment,
+    Withdrawal: _withdrawal,
     SweepStarted: _sweep_started,
     Trial: _trial,
     SweepEnded: _sweep_ended,

@@ -54,7 +54,17 @@ def promise_section(facts: ExperimentFacts) -> Section:
 
 
 def state_texts(facts: ExperimentFacts) -> list[str]:
-    """Return where an experiment stands whose promise is hidden, a sentence or two."""
+    """Return where an experiment stands whose promise is hidden, a sentence or three."""
+    return [*_why(facts), *_withdrawn(facts)]
+
+
+def _withdrawn(facts: ExperimentFacts) -> list[str]:
+    if facts.withdrawal is None:
+        return []
+    return [sentence(f"withdrawn: {facts.withdrawal.value.reason}")]
+
+
+def _why(facts: ExperimentFacts) -> list[str]:
     if facts.embargo is not None:
         text = sentence(f"embargoed until {facts.embargo.until}: {facts.embargo.reason}")
         late = "That day is over, and it was not revealed." if facts.embargo_expired else ""
