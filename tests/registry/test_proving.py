@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.registry.conftest import SUBJECT, LogFolder
+from tests.registry.conftest import SUBJECT, LogFolder, registration
 from workbench.errors import IntegrityError, NotFoundError
 from workbench.registry.cosignatures import Cosigner
 from workbench.registry.entries import BODIES
@@ -16,6 +16,7 @@ from workbench.registry.log import StoredEntry
 from workbench.registry.notes import SigningKey
 from workbench.registry.proof_file import LogProof
 from workbench.registry.proving import ProofReport, check_proof, prove
+from workbench.registry.publish import publish
 from workbench.registry.published import PublishedLog
 
 WITNESS = Cosigner(name="witness.example/w1", seed=b"\x02" * 32)
@@ -235,3 +236,26 @@ def test_subject_of_the_story_is_the_registration(log: PublishedLog) -> None:
     report = _check(log, _proof(log))
     assert report.entry is not None
     assert (report.entry.kind, report.entry.subject) == ("registration", SUBJECT)
+
+
+def test_proof_after_rotations_verifies_with_the_old_and_the_new_key(story: LogFolder) -> None:
+    old = PublishedLog(story.published).vkey
+    with story.open() as ledger:
+        ledger.rotate("log", why="scheduled", reason="yearly")
+        ledger.rotate("author", why="owner_change", reason="handed over")
+        late = ledger.append(registration().model_copy(update={"experiment": "0002-x"}),
+                             subject="0002-x")  # fmt: skip
+        publish(ledger, story.published)
+    log = PublishedLog(story.published)
+    assert log.vkey != old
+    for vkey in (old, log.vkey):
+        for sequence in (1, late.sequence):
+            report = check_proof(_proof(log, sequence).to_text(), vkey=vkey)
+            assert report.passed, "\n".join(report.lines())
+            assert report.steps[3].detail == "named by the first entry, 2 rotations"
+    kept_back = _proof(log, 1)
+    extra = json.loads(kept_back.extra)
+    del extra["keys"][1:]
+    changed = replace(kept_back, extra=json.dumps(extra).encode())
+    for vkey in (old, log.vkey):
+        assert not check_proof(changed.to_text(), vkey=vkey).passed

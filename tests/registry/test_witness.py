@@ -147,7 +147,7 @@ def test_head_of_another_key_is_refused_and_is_no_evidence(
     (story.published / "checkpoint").write_text(forged.note, "utf-8")
     with pytest.raises(IntegrityError, match="is not the log's") as refused:
         cosign()
-    assert "rotated" in refused.value.remedy
+    assert "--log-key" in refused.value.remedy
     assert not (state / "example.com_lab" / "evidence").exists()
 
 
@@ -162,7 +162,21 @@ def test_damaged_tile_is_refused_and_is_no_evidence(
     assert not (state / "example.com_lab" / "evidence").exists()
 
 
-def test_rotated_key_is_accepted_when_it_is_given(
+def test_recorded_rotation_of_the_key_is_followed(
+    story: LogFolder, cosign: Cosign, trusting: Witnessed, state: Path
+) -> None:
+    with story.open() as ledger:
+        ledger.rotate("log", why="scheduled", reason="yearly")
+    _grow(story, "one")
+    again = cosign()
+    new = load_keys(story.root / "keys", "example.com/lab").log.verifier
+    assert verify_head(again.head.note, new).size == trusting.head.size + 2
+    assert (state / "example.com_lab" / "log.vkey").read_text().strip() == str(new)
+    _grow(story, "two")
+    assert cosign().head.size == trusting.head.size + 3
+
+
+def test_key_that_no_rotation_leads_to_must_be_given(
     story: LogFolder, cosign: Cosign, trusting: Witnessed
 ) -> None:
     _grow(story, "one")
@@ -171,7 +185,7 @@ def test_rotated_key_is_accepted_when_it_is_given(
     head = PublishedLog(story.published).head()
     note = sign_head(new, head.size, head.root).note
     (story.published / "checkpoint").write_text(note, "utf-8")
-    with pytest.raises(IntegrityError):
+    with pytest.raises(IntegrityError, match="is not the log's"):
         cosign()
     assert cosign(log_vkey=str(new.verifier)).head.size == head.size
     assert cosign().head.size == head.size

@@ -19,16 +19,17 @@ from workbench.registry import proofs
 from workbench.registry.cosignatures import Cosigner
 from workbench.registry.files import write_atomic
 from workbench.registry.heads import SignedHead, head_name, parse_head, verify_head
-from workbench.registry.log import HashSource
+from workbench.registry.log import HashSource, LogSource
 from workbench.registry.merkle import verify_consistency
 from workbench.registry.notes import VerifierKey
+from workbench.registry.rotation import chain_of
 
 LAST_HEAD = "last-head"
 LOG_KEY = "log.vkey"
 EVIDENCE = "evidence"
 
 
-class WitnessedLog(HashSource, Protocol):
+class WitnessedLog(LogSource, HashSource, Protocol):
     """A published log, as a witness reads it."""
 
     def head(self) -> SignedHead:
@@ -63,8 +64,9 @@ def witness(
         key: the witness's key.
         state: the witness's own folder; made if it is not there.
         clock: returns the present moment with its time zone.
-        log_vkey: verifier key of the log; needed for a log that was never witnessed before, and
-            after its key was rotated. Get it from the log's keeper by another way than the log.
+        log_vkey: verifier key of the log; needed for a log that was never witnessed before. Get it
+            from the log's keeper by another way than the log. Rotations that the log records, each
+            signed by the key before, are followed.
 
     Raises:
         NotRegisteredError: the log is unknown here and no key was given.
@@ -78,7 +80,7 @@ def witness(
     # Of two at once, the second compares with what the first has kept: no head is ever taken back.
     with _alone(folder):
         trusted = _log_key(folder, offered.origin, log_vkey)
-        head = _signed_by(trusted, offered)
+        trusted, head = _signed(log, offered, trusted)
         before = _last_head(folder, offered.origin)
         _check_continues(log, head, before, folder)
         line = key.cosign(head.note, clock())
@@ -101,16 +103,26 @@ def _log_key(folder: Path, origin: str, given: str) -> VerifierKey:
     return key
 
 
-def _signed_by(key: VerifierKey, offered: SignedHead) -> SignedHead:
+def _signed(
+    log: LogSource, offered: SignedHead, key: VerifierKey
+) -> tuple[VerifierKey, SignedHead]:
+    """Return the head with the key that signed it: the known one, or one that it was rotated to."""
     try:
-        return verify_head(offered.note, key)
+        return key, verify_head(offered.note, key)
     except IntegrityError as error:
-        raise IntegrityError(
-            f"the head of {offered.origin!r} over {offered.size} entries is not the log's: "
-            f"{error.message}",
-            remedy="if the log's key was rotated, verify that (workbench verify --from), then give "
-            "the new key with --log-key",
-        ) from error
+        refusal = error
+    try:
+        chain = chain_of(log)
+        newest = chain.log_at(offered.size)
+        if chain.knows(str(key)):
+            return newest, verify_head(offered.note, newest)
+    except IntegrityError as error:
+        refusal = error
+    raise IntegrityError(
+        f"the head of {offered.origin!r} over {offered.size} entries is not the log's: "
+        f"{refusal.message}",
+        remedy="ask the log's keeper; a new key that no rotation leads to is given with --log-key",
+    )
 
 
 def _last_head(folder: Path, origin: str) -> SignedHead | None:
