@@ -2,9 +2,11 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -259,3 +261,10 @@ def test_proof_after_rotations_verifies_with_the_old_and_the_new_key(story: LogF
     changed = replace(kept_back, extra=json.dumps(extra).encode())
     for vkey in (old, log.vkey):
         assert not check_proof(changed.to_text(), vkey=vkey).passed
+
+
+def test_steps_have_the_names_of_record_format(log: PublishedLog) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "record-format.md").read_text("utf-8")
+    steps = _check(log, _proof(log)).steps
+    told = re.findall(r"^\| p([0-9]+) \| ([^|]+) \|", text, re.MULTILINE)
+    assert told == [(str(step.number), step.name) for step in steps]
