@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "workbench"
 COMMANDS = [
     "init", "propose", "check", "register", "note", "decide", "data", "sweep", "promote", "run",
     "verdict", "status", "chronicle", "verify", "publish", "demo", "amend", "withdraw", "reveal",
-    "redact", "keys",
+    "redact", "keys", "proof", "anchor", "witness",
 ]  # fmt: skip
 
 
