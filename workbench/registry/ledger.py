@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
-from workbench.registry.entries import Body, Genesis, Redaction
+from workbench.registry.entries import Body, Genesis, Predecessor, Redaction
 from workbench.registry.heads import SignedHead, parse_head
 from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import (
@@ -48,6 +48,7 @@ class Ledger:
         actor: str,
         clock: Clock,
         lab_name: str,
+        predecessor: Predecessor | None = None,
         entropy: Entropy = os.urandom,
     ) -> "Ledger":
         """Make keys, store and first entry of a new log.
@@ -59,6 +60,7 @@ class Ledger:
             actor: recorded as the author of entries.
             clock: returns the present moment with its time zone.
             lab_name: recorded in the first entry.
+            predecessor: the log that this one continues, if there is one.
             entropy: source of salts and identifiers; only tests pass another one.
 
         Raises:
@@ -72,6 +74,7 @@ class Ledger:
             record_format=RECORD_FORMAT,
             log_key=str(keys.log.verifier),
             author_key=str(keys.author.verifier),
+            predecessor=predecessor,
         )
         with store.lock():
             if store.tree().size:
