@@ -58,6 +58,9 @@ def verify_forerunners(
         found.append(
             ForerunnerVerification(origin=named.origin, report=report, num_later=max(0, later))
         )
+        if not found[-1].passed:
+            # What a log that does not verify says of the one before it is worth nothing.
+            break
     return tuple(found)
 
 
