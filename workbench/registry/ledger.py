@@ -63,10 +63,16 @@ class Ledger:
             log_key=str(keys.log.verifier),
             author_key=str(keys.author.verifier),
         )
-        with store.lock():
-            if store.tree().size:
-                raise ConflictError(f"{store.place} already holds a log", remedy="workbench status")
-            writer.append(genesis, checked_body(genesis), "lab", ())
+        try:
+            with store.lock():
+                if store.tree().size:
+                    raise ConflictError(
+                        f"{store.place} already holds a log", remedy="workbench status"
+                    )
+                writer.append(genesis, checked_body(genesis), "lab", ())
+        except BaseException:
+            store.close()
+            raise
         return cls(store=store, origin=origin, keys=keys, writer=writer)
 
     @classmethod
@@ -89,8 +95,12 @@ class Ledger:
         keys = load_keys(keys_dir, origin)
         store = open_store(url)
         writer = Writer(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
-        with store.lock():
-            writer.healed_tree(store.tree())
+        try:
+            with store.lock():
+                writer.healed_tree(store.tree())
+        except BaseException:
+            store.close()
+            raise
         return cls(store=store, origin=origin, keys=keys, writer=writer)
 
     @classmethod

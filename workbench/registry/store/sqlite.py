@@ -55,7 +55,7 @@ class SqliteStore(SqlStore):
         except OSError as error:
             raise StoreUnavailableError(f"{path} cannot be created: {error}") from error
         store = cls(path, read_only=False)
-        with store.lock():
+        with store.closed_on_failure(), store.lock():
             store._bring_up()
         return store
 
@@ -72,10 +72,11 @@ class SqliteStore(SqlStore):
         _refuse_missing(path)
         refuse_network_file_system(path)
         store = cls(path, read_only=False)
-        store._find_version()
-        if store.version < SCHEMA_VERSION:
-            with store.lock():
-                store._bring_up()
+        with store.closed_on_failure():
+            store._find_version()
+            if store.version < SCHEMA_VERSION:
+                with store.lock():
+                    store._bring_up()
         return store
 
     @classmethod
@@ -89,7 +90,8 @@ class SqliteStore(SqlStore):
         path = path_of(url)
         _refuse_missing(path)
         store = cls(path, read_only=True)
-        store._find_version()
+        with store.closed_on_failure():
+            store._find_version()
         return store
 
     @property
