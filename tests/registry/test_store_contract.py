@@ -27,7 +27,7 @@ from workbench.registry.subtrees import grown, prefix
 from workbench.registry.verify import verify_log
 from workbench.registry.writer import Writer
 
-SECRET = "correct horse battery staple"  # noqa: S105
+SECRET = "correct horse battery staple"
 
 
 @pytest.fixture(scope="session")
