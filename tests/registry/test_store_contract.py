@@ -10,6 +10,7 @@ import pytest
 from tests import postgres
 from tests.registry.conftest import ORIGIN
 from tests.registry.stores import Place
+from tests.registry.writers import killed_in_rounds, started_together
 from workbench.errors import (
     ConflictError,
     IntegrityError,
@@ -474,3 +475,31 @@ def test_postgres_url_that_cannot_be_used_is_refused_without_its_password(
     with pytest.raises(InvalidFileError, match=message) as refusal:
         store_exists(url)
     assert "geheim" not in str(refusal.value)
+
+
+# Many writers, and killed ones
+
+
+@pytest.mark.slow
+def test_sixteen_processes_starting_together_write_every_row_once(place: Place) -> None:
+    """B4: 3,200 rows, no exception, one schema; they also race to create it."""
+    leaves = started_together(place, processes=16, count=200)
+    with place.open() as ledger:
+        texts = [entry.body.text for entry in ledger.entries(kind="note")]  # type: ignore[attr-defined]
+        assert len(texts) == len(set(texts)) == len(set(leaves)) == 3200
+        assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
+    assert place.sql("SELECT version_num FROM schema_version", guarded=True)[0][0] == str(
+        SCHEMA_VERSION
+    )
+
+
+@pytest.mark.slow
+def test_writer_killed_in_the_middle_again_and_again_loses_nothing(place: Place) -> None:
+    """C3 and A9 in kind: kill -9, 1,000 rounds over one SQLite log and 150 over PostgreSQL."""
+    rounds = 1000 if place.is_sqlite else 150
+    acknowledged, unsigned = killed_in_rounds(place, rounds)
+    assert acknowledged >= rounds
+    assert unsigned > 0  # or the moments were not those that this is about
+    with place.open() as ledger:
+        assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
+        assert ledger.head().size >= acknowledged + 1

@@ -138,7 +138,9 @@ class Ledger:
             InvalidFileError: the body, the subject or a reference cannot be recorded.
             NotFoundError: a reference is to no entry of this log.
             IntegrityError: the store is not a continuation of the last signed head.
-            StoreUnavailableError: the store cannot be written; nothing was recorded.
+            StoreUnavailableError: the store cannot be written. Nothing was recorded, unless the
+                disk filled up or the server went away after the commit: then the entry is there,
+                and the next writer signs it.
         """
         writer, body_bytes = self._writing(), checked_body(body)
         with self._store.lock():

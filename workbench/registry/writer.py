@@ -13,7 +13,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from workbench.canonical import canonical_json, parse_json, profile_faults
-from workbench.errors import IntegrityError, InvalidFileError, NotFoundError
+from workbench.errors import (
+    IntegrityError,
+    InvalidFileError,
+    NotFoundError,
+    StoreUnavailableError,
+)
 from workbench.registry.announcements import announcement, check_announcement
 from workbench.registry.entries import BODIES, Body, KeyRotation, parse_body
 from workbench.registry.heads import SignedHead, parse_head, sign_head
@@ -165,11 +170,16 @@ class Writer:
 
     def _keep(self, head: SignedHead) -> None:
         """Keep the head beside the keys. Neither this nor its row need be durable: they follow."""
-        keys = self.keys
-        keys.keep_head(head)
-        if head.size >= self._synced + _SYNC_EVERY or not self._synced:
-            keys.sync_head(head)
-            self._synced = head.size
+        try:
+            self.keys.keep_head(head)
+            if head.size >= self._synced + _SYNC_EVERY or not self._synced:
+                self.keys.sync_head(head)
+                self._synced = head.size
+        except OSError as error:
+            raise StoreUnavailableError(
+                f"the head over {head.size} entries cannot be kept in {self.keys.folder}: {error}",
+                remedy="free the folder (disk space, permissions); the next writer signs the entry",
+            ) from error
 
     def continued_tree(self) -> Frontier:
         """Return the durable tree, signed; refuse one that breaks with the last signed head."""

@@ -181,8 +181,13 @@ class SqliteStore(SqlStore):
 
     def _find_version(self, *, missing: int | None = None) -> None:
         (version,) = self._read("PRAGMA user_version")[0]
-        if version == 0 and missing == 0:
-            self.version = 0
+        if version == 0:
+            if missing is None:
+                raise IntegrityError(
+                    f"{self._path} is no ledger, or was cut short before its tables were whole",
+                    remedy="restore it from a backup, or from the published files",
+                )
+            self.version = missing
         elif not 1 <= version <= SCHEMA_VERSION:
             raise IntegrityError(
                 f"{self._path} has schema version {version}, this program knows "
