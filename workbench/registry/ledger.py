@@ -76,10 +76,16 @@ class Ledger:
             author_key=str(keys.author.verifier),
             predecessor=predecessor,
         )
-        with store.lock():
-            if store.tree().size:
-                raise ConflictError(f"{store.place} already holds a log", remedy="workbench status")
-            writer.append(genesis, checked_body(genesis), "lab", ())
+        try:
+            with store.lock():
+                if store.tree().size:
+                    raise ConflictError(
+                        f"{store.place} already holds a log", remedy="workbench status"
+                    )
+                writer.append(genesis, checked_body(genesis), "lab", ())
+        except BaseException:
+            store.close()
+            raise
         return cls(store=store, origin=origin, keys=keys, writer=writer)
 
     @classmethod
@@ -103,10 +109,14 @@ class Ledger:
         store = open_store(url)
         writer = Writer(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
         ledger = cls(store=store, origin=origin, keys=keys, writer=writer)
-        with store.lock():
-            writer.take_up_keys()
-            writer.healed_tree(store.tree())
-            ledger._erase_redacted()
+        try:
+            with store.lock():
+                writer.take_up_keys()
+                writer.healed_tree(store.tree())
+                ledger._erase_redacted()
+        except BaseException:
+            store.close()
+            raise
         return ledger
 
     @classmethod
@@ -152,7 +162,9 @@ class Ledger:
             InvalidFileError: the body, the subject or a reference cannot be recorded.
             NotFoundError: a reference is to no entry of this log.
             IntegrityError: the store is not a continuation of the last signed head.
-            StoreUnavailableError: the store cannot be written; nothing was recorded.
+            StoreUnavailableError: the store cannot be written. Nothing was recorded, unless the
+                disk filled up or the server went away after the commit: then the entry is there,
+                and the next writer signs it.
         """
         writer, body_bytes = self._writing(), checked_body(body)
         with self._store.lock():

@@ -3,7 +3,6 @@
 import hashlib
 import re
 import unicodedata
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -236,7 +235,8 @@ def uuid7(moment: datetime, random: bytes) -> str:
     value = (milliseconds << 80) | int.from_bytes(random[:10], "big")
     value = value & ~(0xF << 76) | (0x7 << 76)
     value = value & ~(0x3 << 62) | (0x2 << 62)
-    return str(uuid.UUID(int=value))
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def timestamp(moment: datetime) -> str:
