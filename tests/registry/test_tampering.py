@@ -22,7 +22,14 @@ from workbench.registry.entries import BODIES, Anchor, Body, Note, RunEnded, Swe
 from workbench.registry.heads import SignedHead, parse_head, sign_head
 from workbench.registry.keys import load_keys
 from workbench.registry.ledger import Ledger
-from workbench.registry.log import RawLog, StoredEntry, body_hash, signed_text
+from workbench.registry.log import (
+    Columns,
+    RawLog,
+    StoredEntry,
+    body_hash,
+    columns_of,
+    signed_text,
+)
 from workbench.registry.merkle import leaf_hash, tree_root
 from workbench.registry.publish import PublishedLog, publish
 from workbench.registry.seeds import time_locked_seed
@@ -50,6 +57,9 @@ class Altered:
 
     def records(self, *, since: int = 0) -> Iterator[StoredEntry]:
         return iter(self._records[since:])
+
+    def columns(self) -> Iterator[Columns]:
+        return columns_of(self._records)
 
     def notes(self) -> list[str]:
         return self._notes

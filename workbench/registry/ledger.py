@@ -19,6 +19,7 @@ from workbench.registry.log import (
     MAX_ENVELOPE_BYTES,
     RECORD_FORMAT,
     SALT_SIZE,
+    Columns,
     Entry,
     Envelope,
     KeysInForce,
@@ -27,6 +28,7 @@ from workbench.registry.log import (
     StoredEntry,
     announcement_text,
     body_hash,
+    columns_of,
     name_of,
     read_entry,
     signed_text,
@@ -200,6 +202,10 @@ class Ledger:
     def records(self, *, since: int = 0) -> Iterator[StoredEntry]:
         """Yield the entries that the newest signed head covers, unchecked, from ``since`` on."""
         yield from self._store.records(since=since, below=self.head().size)
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the same entries in batches."""
+        return columns_of(self.records())
 
     def notes(self) -> Iterator[str]:
         """Yield every head that was signed, oldest first."""

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from workbench.errors import IntegrityError, NotFoundError
 from workbench.registry.heads import SignedHead, parse_head
-from workbench.registry.log import Entry, KeysInForce, ReplayedTree, StoredEntry, read_entry
+from workbench.registry.log import (
+    Columns,
+    Entry,
+    KeysInForce,
+    ReplayedTree,
+    StoredEntry,
+    read_entry,
+)
 from workbench.registry.merkle import HASH_SIZE, leaf_hash
 from workbench.registry.places import Folder, Place
 from workbench.registry.proofs import HEIGHT, TileHashes
@@ -91,21 +98,28 @@ class PublishedLog:
         Raises:
             IntegrityError: a file is missing, cut short or malformed.
         """
+        for columns in self._columns(since):
+            for at, sequence in enumerate(columns.sequences):
+                if sequence >= since:
+                    yield columns.stored(at)
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the same entries, all of them, a tile at a time."""
+        return self._columns(0)
+
+    def _columns(self, since: int) -> Iterator[Columns]:
         for tile in level_tiles(0, self.head().size, since):
             leaves = self._part(tile, lambda of: of.path, read_tile)
             envelopes = self._part(tile, lambda of: of.bundle_path, read_bundle)
-            bodies = read_bodies(self.read(tile.body_path), tile)
-            parts = zip(leaves, envelopes, bodies, strict=True)
-            for sequence, (leaf, envelope, (body, salt, signature)) in enumerate(parts, tile.start):
-                if sequence >= since:
-                    yield StoredEntry(
-                        sequence=sequence,
-                        leaf=leaf,
-                        envelope=envelope,
-                        salt=salt,
-                        body=body,
-                        signature=signature,
-                    )
+            bodies, salts, signatures = read_bodies(self.read(tile.body_path), tile)
+            yield Columns(
+                sequences=range(tile.start, tile.start + tile.width),
+                leaves=leaves,
+                envelopes=envelopes,
+                salts=salts,
+                bodies=bodies,
+                signatures=signatures,
+            )
 
     def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
         """Return hashes of the tree from the tiles, unchecked (see `HashSource`).
