@@ -26,7 +26,7 @@ from workbench.registry.entries import (
     Reveal,
 )
 from workbench.registry.evidence import Batch, Evidence, Fields
-from workbench.registry.heads import SignedHead, parse_head
+from workbench.registry.heads import SignedHead, parse_head, verify_head
 from workbench.registry.log import (
     MAX_ENVELOPE_BYTES,
     SALT_SIZE,
@@ -70,9 +70,20 @@ class SignedHeadCheck(Examination):
 
     def close(self) -> Iterator[str]:
         """Yield when it does not."""
-        head = self.log.verified_head(self.log.head.note)
+        head, log = self.log.head, self.log
+        try:
+            verify_head(head.note, log.head_key(head.size))
+        except IntegrityError as error:
+            if not log.is_of_unknown_key(head.note):
+                raise
+            log.suspicion = error.message
         if head.size == 0:
             yield "the signed head covers no entry"
+
+    def extent(self) -> str:
+        """Return what the head covers, and whether its signature could be checked."""
+        covered = f"{self.log.head.size} entries"
+        return f"{covered}, by a key that no entry names" if self.log.suspicion else covered
 
 
 class SizeCheck(Examination):
@@ -313,13 +324,11 @@ class BodyCheck(Examination):
     def close(self) -> Iterator[str]:
         """Yield the entries whose body is missing without an account."""
         for hole in self._holes:
-            if self.log.withholding.accounts_for(hole):
-                continue
-            name = f"entry {hole.sequence} ({hole.kind} {hole.leaf[:12]}…)"
-            if hole.kind in NEVER_WITHHELD:
-                yield f"{name}: its body is not here, and a {hole.kind} is never withheld"
-            else:
-                yield f"{name}: its body is not here, and no embargo or redaction accounts for it"
+            if not self.log.withholding.accounts_for(hole):
+                yield (
+                    f"entry {hole.sequence} ({hole.kind} {hole.leaf[:12]}…): its body is not here, "
+                    "and no embargo or redaction accounts for it"
+                )
 
     def extent(self) -> str:
         """Return how many bodies were read, and why others were not."""
@@ -356,7 +365,11 @@ class BodyCheck(Examination):
         for at, body in enumerate(batch.columns.bodies):
             batch.bodies.append(_HIDDEN)
             if not body and not batch.columns.salts[at]:
-                self._add_hole(batch, at)
+                kind = batch.fields.kinds[at]
+                if kind in NEVER_WITHHELD:
+                    yield f"{batch.name(at)}: its body is not here, and a {kind} is never withheld"
+                else:
+                    self._add_hole(batch, at)
                 continue
             try:
                 batch.bodies[at] = read_body(batch.fields.kinds[at], body)

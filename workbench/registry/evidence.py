@@ -21,7 +21,7 @@ from workbench.registry.log import (
     read_body,
 )
 from workbench.registry.merkle import leaf_hashes
-from workbench.registry.notes import VerifierKey
+from workbench.registry.notes import VerifierKey, from_base64, split_note
 from workbench.registry.replay import GrowingTree
 from workbench.registry.rotation import KeyChain
 
@@ -94,6 +94,8 @@ class Evidence:
         """Why the keys in force could not be followed, by position."""
         self.is_cut = False
         """Whether fewer entries could be read than the head covers."""
+        self.suspicion = ""
+        """Why the newest head's signature could not be checked, while that may lie in an entry."""
         self.warnings: list[str] = []
 
     @cached_property
@@ -128,6 +130,19 @@ class Evidence:
         """
         return self.chain.log_at(size) if self.chain.knows(str(self.key)) else self.key
 
+    def is_of_unknown_key(self, note: str) -> bool:
+        """Return whether a key signed that only a rotation would name which was not found.
+
+        Then an entry was removed or changed, and a later check says which; if none does, the head
+        itself is at fault.
+        """
+        signatures = [text for name, text in split_note(note)[1] if name == self.key.name]
+        if self.broken or self.is_cut:
+            return bool(signatures)
+        known = {key.key_id for key in self.chain.log_keys}
+        unknown = [text for text in signatures if from_base64(text)[:4] not in known]
+        return self.chain.knows(str(self.key)) and len(unknown) == len(signatures) > 0
+
     def verified_head(self, note: str) -> SignedHead:
         """Return a tree head of this log after its signature was checked.
 
@@ -141,7 +156,7 @@ class Evidence:
         try:
             return verify_head(note, self.head_key(head.size))
         except IntegrityError:
-            if self.chain.knows(str(self.key)) and (self.broken or self.is_cut):
+            if self.broken or self.is_cut:
                 return head
             raise
 

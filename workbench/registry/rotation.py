@@ -101,6 +101,11 @@ class KeyChain:
         # The first entry is announced by the key that it names.
         return self._before("author", max(sequence, 1))
 
+    @property
+    def log_keys(self) -> tuple[VerifierKey, ...]:
+        """Every log key so far, the first entry's first."""
+        return tuple(key for _, key in self._keys["log"])
+
     def knows(self, vkey: str) -> bool:
         """Return whether this is the log's key, now or before a rotation."""
         return any(str(key) == vkey.strip() for _, key in self._keys["log"])
