@@ -19,7 +19,7 @@ from workbench.registry.log import (
     StoredEntry,
     read_entry,
 )
-from workbench.registry.merkle import HASH_SIZE, leaf_hash
+from workbench.registry.merkle import HASH_SIZE, leaf_hashes
 from workbench.registry.places import Folder, Place
 from workbench.registry.proofs import HEIGHT, TileHashes
 from workbench.registry.tiles import (
@@ -154,22 +154,30 @@ class PublishedLog:
                 yield f"{name} is not what the entries give"
 
     def _agrees(self, name: str, tree: ReplayedTree) -> bool:
-        """Return whether a file below ``tile/`` holds what its name says of this tree."""
+        """Return whether a file below ``tile/`` holds what its name says of this tree.
+
+        Of what the head does not cover yet, only the size is looked at: a publication may be on its
+        way.
+        """
         match = _TILE_NAME.fullmatch(name)
         if not match:
             return False
         level = 0 if match[1] == "entries" else int(match[1])
         index = int(re.sub(r"\D", "", match[2]))
         tile = Tile(level=level, index=index, width=int(match[3] or WIDTH))
-        if not 0 < tile.width <= WIDTH or tile.start + tile.width > tree.size >> (HEIGHT * level):
-            return False
-        expected = tree.hashes(level, tile.start, tile.start + tile.width)
+        available = tree.size >> (HEIGHT * level)
+        covered = min(max(available - tile.start, 0), tile.width)
         try:
-            if match[1] != "entries":
-                return read_tile(self.read(name), tile) == expected
-            return [leaf_hash(data) for data in read_bundle(self.read(name), tile)] == expected
+            data = self.read(name)
+            if match[1] == "entries":
+                found = leaf_hashes(read_bundle(data, tile))
+            else:
+                found = read_tile(data, tile)
         except IntegrityError:
             return False
+        return found[:covered] == (
+            tree.hashes(level, tile.start, tile.start + covered) if covered else []
+        )
 
     def _part(
         self,
