@@ -58,11 +58,13 @@ class ForgedLog:
     def add(
         self, body: Body, *, subject: str, refs: Sequence[str] = (), time: datetime | None = None
     ) -> Entry:
-        """Append an entry and sign the head over it."""
+        """Append an entry and sign the head over it, as `Ledger.append` does."""
         record = self.made(len(self.stored), body, subject=subject, refs=refs, time=time)
         self.stored.append(record)
         self.sign()
         return read_entry(record, self.origin)
+
+    append = add
 
     def made(
         self,
