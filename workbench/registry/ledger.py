@@ -12,11 +12,13 @@ from workbench.registry.heads import SignedHead, parse_head
 from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import (
     RECORD_FORMAT,
+    Columns,
     Entry,
     KeysInForce,
     LogSource,
     ReplayedTree,
     StoredEntry,
+    columns_of,
     read_entry,
 )
 from workbench.registry.redaction import What, pending_erasures, require_redactable
@@ -291,6 +293,10 @@ class Ledger:
     def records(self, *, since: int = 0) -> Iterator[StoredEntry]:
         """Yield the entries that the newest signed head covers, unchecked, from ``since`` on."""
         yield from self._store.records(since=since, below=self.head().size)
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the same entries in batches."""
+        return columns_of(self.records())
 
     def notes(self) -> Iterator[str]:
         """Yield every head that was signed, oldest first."""
