@@ -40,6 +40,10 @@ def status(as_json: AsJson = False) -> None:
     ]
     headings = ["experiment", "stage", "detail", "spent", "next: workbench …"]
     print_table(headings, rows, shortened="experiment")
+    for line in statuses:
+        counts = ", ".join(f"{n} {name}" for name, n in line.deviations_by_category.items())
+        if counts:
+            say(f"deviations of {line.experiment[:4]}: {counts}")
     wasted = sum(line.wasted_device_seconds for line in statuses)
     if wasted:
         say(f"{seconds(wasted)} of it gave no usable value.")

@@ -68,7 +68,7 @@ class Keeping(OpenedLab):
         if not reason.strip():
             raise InvalidFileError(
                 "a key is replaced for a reason, which is published",
-                remedy=f'workbench keys rotate {role} --why {why} --reason "yearly"',
+                remedy='workbench keys rotate log --why scheduled --reason "yearly"',
             )
         with self.ledger() as ledger:
             return ledger.rotate(role, why=why, reason=reason)

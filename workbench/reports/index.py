@@ -43,6 +43,8 @@ class IndexRow:
     """Why there is nothing to tell but that it exists; empty where there is."""
     amended: str
     """That the registration was amended, and whether late; empty if it was not."""
+    deviated: str
+    """In what it deviated from its registration; empty if in nothing that has a category."""
     before: str
     """Origin of the earlier log that it is in; empty where it is in the newest."""
     sources: tuple[Source, ...]
@@ -129,6 +131,7 @@ def _row(facts: ExperimentFacts, folder: str, newest: str) -> IndexRow:
         exploratory=not facts.confirmatory,
         hidden=" ".join(state_texts(facts)) if facts.promise_hidden else "",
         amended=_amended(facts),
+        deviated=_deviated(facts),
         before=facts.origin if facts.origin != newest else "",
         sources=facts.verdict.sources if facts.verdict else (),
     )
@@ -139,6 +142,11 @@ def _amended(facts: ExperimentFacts) -> str:
     if not amendments:
         return ""
     return f"amended {count(amendments, 'time')}{', after outcomes were seen' if late else ''}"
+
+
+def _deviated(facts: ExperimentFacts) -> str:
+    found = {deviation.value.category for deviation in facts.deviations} - {""}
+    return f"deviated in {listed(sorted(found))}" if found else ""
 
 
 def _calibration(found: Sequence[ExperimentFacts]) -> Table | None:
