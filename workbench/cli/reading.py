@@ -41,6 +41,10 @@ def status(as_json: AsJson = False) -> None:
     ]
     headings = ["experiment", "stage", "detail", "spent", "next: workbench …"]
     print_table(headings, rows, shortened="experiment")
+    for line in statuses:
+        counts = ", ".join(f"{n} {name}" for name, n in line.deviations_by_category.items())
+        if counts:
+            say(f"deviations of {line.experiment[:4]}: {counts}")
     wasted = sum(line.wasted_device_seconds for line in statuses)
     if wasted:
         say(f"{seconds(wasted)} of it gave no usable value.")
@@ -90,6 +94,8 @@ def verify(
     """Verify the whole ledger offline and recompute every verdict from it."""
     from workbench.lab import Lab
     from workbench.lab.anchoring import trust_in, verify_proof
+    from workbench.registry.published import PublishedLog
+    from workbench.reports.forerunners import verify_forerunners
     from workbench.reports.verification import verify_published
 
     trust = trust_in(witnesses=witness or (), roots=tsa_root or (), reports=kept_report or ())
@@ -99,10 +105,18 @@ def verify(
         tell(shown.lines(), shown.values() if as_json else None, passed=shown.passed)
         return
     if published is None:
-        report = Lab.open().verify(kept_head=kept, trust=trust)
+        lab = Lab.open()
+        report = lab.verify(kept_head=kept, trust=trust)
+        before = lab.verify_forerunners() if report.passed else ()
     else:
         report = verify_published(published, vkey=key or None, kept_head=kept, trust=trust)
-    tell(report.lines(), asdict(report) if as_json else None, passed=report.passed)
+        before = verify_forerunners(PublishedLog(published), published) if report.passed else ()
+    values = {**asdict(report), "forerunners": [asdict(found) for found in before]}
+    tell(
+        (*report.lines(), *(line for found in before for line in found.lines())),
+        values if as_json else None,
+        passed=report.passed and all(found.passed for found in before),
+    )
 
 
 def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:
