@@ -103,11 +103,19 @@ def seeds_needed(
     most: int = 100,
 ) -> int | None:
     """Return the fewest seeds an arm that support the claim with this power; None if above most."""
-    for n in range(2, most + 1):
+
+    def reaches(n: int) -> bool:
         chances = outcome_chances(claim_kind, margin, true=true, sd=sd, n=n, alpha=alpha)
-        if chances["supported"] >= power:
-            return n
-    return None
+        return chances["supported"] >= power
+
+    if not reaches(most):
+        return None
+    # Bisection: the chance rises with n where more seeds can show it at all.
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
 
 
 def _regions(
