@@ -129,6 +129,19 @@ class RawLog(Protocol):
         """Return what contradicts the entries in what else the log holds (indices, tiles)."""
 
 
+class HashSource(Protocol):
+    """A log whose tree can be read in parts, so that a proof needs O(log n) of it."""
+
+    def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
+        """Return the roots of the complete subtrees ``start`` to ``stop`` of a level, unchecked.
+
+        Each is over 256^level leaves; those of level 0 are the leaf hashes.
+
+        Raises:
+            IntegrityError: the log has fewer, or they cannot be read.
+        """
+
+
 def body_hash(salt: bytes, body: bytes) -> str:
     """Return the hexadecimal SHA-256(0x02 ‖ salt ‖ body)."""
     return hashlib.sha256(b"\x02" + salt + body).hexdigest()

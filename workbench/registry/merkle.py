@@ -94,7 +94,7 @@ def inclusion_proof(leaf_hashes: Sequence[bytes], index: int) -> list[bytes]:
         raise IndexError(f"leaf {index} is not in a tree of {len(leaf_hashes)}")
     if len(leaf_hashes) == 1:
         return []
-    split = _split(len(leaf_hashes))
+    split = largest_power_below(len(leaf_hashes))
     left, right = leaf_hashes[:split], leaf_hashes[split:]
     if index < split:
         return [*inclusion_proof(left, index), tree_root(right)]
@@ -116,14 +116,14 @@ def _subproof(leaves: Sequence[bytes], old_size: int, *, known: bool) -> list[by
     # known: the verifier already holds this subtree's root as (part of) the old root.
     if old_size == len(leaves):
         return [] if known else [tree_root(leaves)]
-    split = _split(len(leaves))
+    split = largest_power_below(len(leaves))
     left, right = leaves[:split], leaves[split:]
     if old_size <= split:
         return [*_subproof(left, old_size, known=known), tree_root(right)]
     return [*_subproof(right, old_size - split, known=False), tree_root(left)]
 
 
-def _split(size: int) -> int:
+def largest_power_below(size: int) -> int:
     """Return the largest power of two below the size."""
     return 1 << ((size - 1).bit_length() - 1)
 

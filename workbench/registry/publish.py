@@ -19,6 +19,7 @@ from workbench.registry.heads import SignedHead, parse_head, verify_head
 from workbench.registry.log import Entry, RawLog, StoredEntry, read_entry
 from workbench.registry.merkle import tree_root
 from workbench.registry.notes import VerifierKey
+from workbench.registry.proofs import TileHashes
 from workbench.registry.tiles import (
     WIDTH,
     Tile,
@@ -156,6 +157,14 @@ class PublishedLog:
                     body=body,
                     signature=signature,
                 )
+
+    def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
+        """Return hashes of the tree from the tiles, unchecked (see `HashSource`).
+
+        Raises:
+            IntegrityError: the published head does not cover them, or a tile cannot be read.
+        """
+        return TileHashes(self._read, self.head().size).hashes(level, start, stop)
 
     def faults(self, leaves: Sequence[bytes]) -> list[str]:
         """Return which files contradict the entries: tiles of every level and size, key files."""
