@@ -1,5 +1,6 @@
 """Where a log's private keys are kept: outside the lab, one folder a log, for the owner only."""
 
+import contextlib
 import secrets
 import stat
 from dataclasses import dataclass
@@ -8,11 +9,13 @@ from pathlib import Path
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
 from workbench.registry.files import sync_folder, write_atomic, write_once
 from workbench.registry.heads import SignedHead, verify_head
-from workbench.registry.notes import SigningKey
+from workbench.registry.notes import SigningKey, VerifierKey
 
 LOG_KEY = "log.key"
 AUTHOR_KEY = "author.key"
 LAST_HEAD = "last-head"
+RETIRED = "retired-"
+"""Follows the name of a key file and a dot, and precedes the id of a key that was replaced."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +27,8 @@ class Keys:
     """Signs tree heads; its name is the log's origin."""
     author: SigningKey
     """Signs the entries whose kind says ``signed``."""
+    retired: tuple[VerifierKey, ...] = ()
+    """Earlier keys of the tree heads. A crash may leave the last head signed by one of them."""
 
     def last_head(self) -> SignedHead | None:
         """Return the last signed head, or None when none was signed yet.
@@ -34,13 +39,20 @@ class Keys:
         path = self.folder / LAST_HEAD
         if not path.is_file():
             return None
+        note = path.read_bytes().decode("utf-8", "replace")
         try:
-            return verify_head(path.read_bytes().decode("utf-8", "replace"), self.log.verifier)
+            return self._verified(note)
         except IntegrityError as error:
             raise IntegrityError(
                 f"{path} is not the last signed head: {error.message}",
                 remedy="restore it from a backup of the keys; never delete it",
             ) from error
+
+    def _verified(self, note: str) -> SignedHead:
+        for key in self.retired:
+            with contextlib.suppress(IntegrityError):
+                return verify_head(note, key)
+        return verify_head(note, self.log.verifier)
 
     def keep_head(self, head: SignedHead) -> None:
         """Replace the last signed head, durably."""
@@ -87,7 +99,14 @@ def load_keys(keys_dir: Path, origin: str) -> Keys:
     """
     folder = keys_folder(keys_dir, origin)
     log = _read_key(folder / LOG_KEY, origin)
-    return Keys(folder=folder, log=log, author=_read_key(folder / AUTHOR_KEY, author_name(origin)))
+    author = _read_key(folder / AUTHOR_KEY, author_name(origin))
+    retired = sorted(folder.glob(f"{LOG_KEY}.{RETIRED}*"))
+    return Keys(
+        folder=folder,
+        log=log,
+        author=author,
+        retired=tuple(_read_key(path, origin).verifier for path in retired),
+    )
 
 
 def _read_key(path: Path, name: str) -> SigningKey:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workbench.canonical import canonical_json, profile_faults
 from workbench.errors import ConflictError, IntegrityError, InvalidFileError, NotFoundError
-from workbench.registry.entries import BODIES, Body, Genesis
+from workbench.registry.entries import BODIES, Body, Genesis, KeyRotation, Redaction
 from workbench.registry.heads import SignedHead, parse_head, sign_head
 from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import (
@@ -32,8 +32,19 @@ from workbench.registry.log import (
     uuid7,
 )
 from workbench.registry.merkle import Frontier, leaf_hash, tree_root
-from workbench.registry.notes import verify_signature
+from workbench.registry.notes import VerifierKey, verify_signature
+from workbench.registry.redaction import What, pending_erasures, require_redactable
+from workbench.registry.rotation import KeyChain, Role, Why, follow_all, rotation_body
 from workbench.registry.store import Store
+from workbench.registry.succession import (
+    KeyFilesState,
+    install,
+    key_files_state,
+    key_of,
+    prepare,
+    require_in_force,
+    settle,
+)
 
 __all__ = ["Entry", "Ledger", "LogSource", "SignedHead"]
 
@@ -52,6 +63,7 @@ class Ledger:
         self._actor = actor
         self._clock = clock
         self._entropy = entropy
+        self._key_files: KeyFilesState | None = None
 
     @classmethod
     def create(
@@ -116,6 +128,7 @@ class Ledger:
         ledger = cls(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
         with store.lock():
             ledger._continued_tree()
+            ledger._erase_redacted()
         return ledger
 
     @classmethod
@@ -134,6 +147,10 @@ class Ledger:
         """Identity of the log."""
         return self._keys.log.name
 
+    def now(self) -> datetime:
+        """Return the moment by the clock that stamps entries."""
+        return self._clock()
+
     def append(self, body: Body, *, subject: str, refs: Sequence[str] = ()) -> Entry:
         """Add an entry, make it durable, sign the tree head that covers it.
 
@@ -151,6 +168,52 @@ class Ledger:
         body_bytes = _checked_body(body)
         with self._store.lock():
             return self._append(body, body_bytes, subject, refs)
+
+    def rotate(self, role: Role, *, why: Why, reason: str) -> Entry:
+        """Replace a key of this log and return the entry that says so, signed by both keys.
+
+        The old private key stays beside the new one, for as long as its owner wants to keep it. A
+        crash leaves the old key in force or the new one; the next use of the log settles which.
+
+        Raises:
+            IntegrityError: the store is not a continuation of the last signed head.
+            StoreUnavailableError: the store cannot be written; the old key stays in force.
+        """
+        with self._store.lock():
+            self._continued_tree()
+            new = prepare(self._keys, role)
+            old = key_of(self._keys, role)
+            body = rotation_body(self.origin, role, old=old, new=new, why=why, reason=reason)
+            return self._append(body, _checked_body(body), "lab", (), rotating=True)
+
+    def redact(self, target: Entry, *, what: What, reason: str) -> Entry:
+        """Record that an entry's body is erased, then erase it and its salt from the store.
+
+        A crash in between leaves the record, and the body is erased when the log is next opened.
+
+        Raises:
+            InvalidFileError: no reason is given.
+            ConflictError: the entry is of a kind that is never erased, or erased already.
+        """
+        require_redactable(target, reason=reason)
+        body = Redaction(what=what, reason=reason)
+        entry = self.append(body, subject=target.subject, refs=[target.leaf])
+        with self._store.lock():
+            self._erase_redacted()
+        return entry
+
+    def chain(self) -> KeyChain:
+        """Return the keys that spoke for this log, up to its last durable entry, verified.
+
+        Raises:
+            IntegrityError: the first entry is missing, or a rotation is not what it must be.
+        """
+        chain = KeyChain(self.origin)
+        below = self._store.tree().size
+        for kind in (Genesis.kind, KeyRotation.kind):
+            found = self._store.records(below=below, kind=kind)
+            follow_all(chain, (read_entry(stored, self.origin) for stored in found))
+        return chain
 
     def entries(self, *, kind: str | None = None, subject: str | None = None) -> Iterator[Entry]:
         """Yield the entries that the newest signed head covers, oldest first.
@@ -211,15 +274,26 @@ class Ledger:
             found.append("the store's tree is not that of its entries")
         return found
 
-    def _append(self, body: Body, body_bytes: bytes, subject: str, refs: Sequence[str]) -> Entry:
+    def _append(
+        self,
+        body: Body,
+        body_bytes: bytes,
+        subject: str,
+        refs: Sequence[str],
+        *,
+        rotating: bool = False,
+    ) -> Entry:
         """Do what `append` promises; the caller holds the lock."""
-        tree = self._continued_tree()
+        # A rotation's caller did so before the new key was left waiting, which this would undo.
+        tree = self._store.tree() if rotating else self._continued_tree()
         self._check_refs(refs)
         stored = self._prepared(body, body_bytes, subject, refs, tree.size)
         entry = read_entry(stored, self.origin)
         grown = tree.appended(stored.leaf)
         announced = announcement_text(self.origin, stored.sequence, entry.leaf)
         self._store.append(stored, grown, self._keys.author.signature(announced))
+        if isinstance(body, KeyRotation):
+            self._keys = install(self._keys, body.role)
         self._sign(grown)
         return entry
 
@@ -283,6 +357,7 @@ class Ledger:
     def _continued_tree(self) -> Frontier:
         """Return the durable tree, signed; refuse one that breaks with the last signed head."""
         tree = self._store.tree()
+        self._take_up_keys(tree.size)
         last = self._keys.last_head()
         signed = last.size if last else 0
         if last is not None:
@@ -296,6 +371,29 @@ class Ledger:
             self._check_unsigned(signed)
             self._sign(tree)
         return tree
+
+    def _take_up_keys(self, size: int) -> None:
+        """Read the keys again when their files changed, and settle a replacement cut short."""
+        found = key_files_state(self._keys.folder)
+        if found == self._key_files or size == 0:
+            return
+        chain = self.chain()
+        keys = load_keys(self._keys.folder.parent, self.origin)
+        self._keys = settle(keys, chain) if found.is_unsettled else keys
+        require_in_force(self._keys, chain)
+        self._key_files = key_files_state(self._keys.folder)
+
+    def _erase_redacted(self) -> None:
+        """Erase what a signed redaction names and is still there. The caller holds the lock."""
+        below = self.head().size
+        redactions = list(self._store.records(below=below, kind=Redaction.kind))
+        if not redactions:
+            return
+        pending = pending_erasures(
+            redactions, self._store.records(below=below), self.chain(), self.origin
+        )
+        for sequence, by in list(pending):
+            self._store.erase(sequence, by=by)
 
     def _check_prefix(self, last: SignedHead, tree: Frontier) -> None:
         if tree.size < last.size:
@@ -316,18 +414,19 @@ class Ledger:
         """Check the entry that a crash left without a signed head before it gets one."""
         (stored,) = self._store.records(since=sequence, below=sequence + 1)
         entry = read_entry(stored, self.origin)
-        self._check_announced(stored)
+        author = self.chain().author_at(sequence)
+        self._check_announced(stored, author)
         leaves = [*self._store.leaves(sequence), stored.leaf]
         if tree_root(leaves) != self._store.tree().root():
             raise IntegrityError(f"{name_of(stored)} is not in the store's tree")
         if BODIES[entry.kind].signed:
             text = signed_text(self.origin, entry.leaf)
-            verify_signature(text, stored.signature, self._keys.author.verifier)
+            verify_signature(text, stored.signature, author)
 
-    def _check_announced(self, stored: StoredEntry) -> None:
+    def _check_announced(self, stored: StoredEntry, author: VerifierKey) -> None:
         text = announcement_text(self.origin, stored.sequence, stored.leaf.hex())
         try:
-            verify_signature(text, self._store.announcement(), self._keys.author.verifier)
+            verify_signature(text, self._store.announcement(), author)
         except IntegrityError as error:
             raise IntegrityError(
                 f"{name_of(stored)} was put into the store by something else than this log's "

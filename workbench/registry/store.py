@@ -246,6 +246,34 @@ class Store:
                 if connection.scalar(query.where(_ENTRIES.c.leaf == leaf)) is None
             ]
 
+    def erase(self, sequence: int, *, by: int) -> None:
+        """Overwrite the body and salt of an entry that a redaction names; its envelope stays.
+
+        The bytes are overwritten in the file and the write-ahead log is emptied.
+
+        Args:
+            sequence: of the entry.
+            by: sequence of the redaction, which is later.
+
+        Raises:
+            IntegrityError: there is no such redaction after the entry.
+        """
+        (update,) = [made for made in _TRIGGERS if made[:2] == ("entries", "UPDATE")]
+        with self._writing() as connection:
+            kind = connection.scalar(sa.select(_ENTRIES.c.kind).where(_ENTRIES.c.sequence == by))
+            if kind != "redaction" or by <= sequence:
+                raise IntegrityError(f"entry {by} is no redaction of entry {sequence}")
+            connection.exec_driver_sql("DROP TRIGGER entries_update")
+            connection.execute(
+                _ENTRIES.update().where(_ENTRIES.c.sequence == sequence),
+                {"body": b"", "salt": b""},
+            )
+            connection.exec_driver_sql(_trigger(*update))
+        with self._reading() as connection:
+            connection.exec_driver_sql("COMMIT")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.exec_driver_sql("BEGIN")
+
     def _create_schema(self) -> None:
         with self._translated():
             raw = self._engine.raw_connection()
@@ -258,10 +286,7 @@ class Store:
                 return
             _METADATA.create_all(connection)
             for table, event, condition, message in _TRIGGERS:
-                connection.exec_driver_sql(
-                    f"CREATE TRIGGER {table}_{event.lower()} BEFORE {event} ON {table}"
-                    f" WHEN {condition} BEGIN SELECT RAISE(ABORT, '{message}'); END"
-                )
+                connection.exec_driver_sql(_trigger(table, event, condition, message))
             connection.execute(
                 _TREE.insert(), {"one": 1, "size": 0, "frontier": b"", "announcement": ""}
             )
@@ -291,6 +316,13 @@ class Store:
             raise IntegrityError(
                 f"{self._path} refused or is damaged: {error.orig}", remedy="workbench verify"
             ) from error
+
+
+def _trigger(table: str, event: str, condition: str, message: str) -> str:
+    return (
+        f"CREATE TRIGGER {table}_{event.lower()} BEFORE {event} ON {table}"
+        f" WHEN {condition} BEGIN SELECT RAISE(ABORT, '{message}'); END"
+    )
 
 
 def _stored(row: sa.Row[Any]) -> StoredEntry:
@@ -327,6 +359,7 @@ def _configure(connection: sa.engine.interfaces.DBAPIConnection, _record: object
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA trusted_schema = OFF")
+    cursor.execute("PRAGMA secure_delete = ON")
     cursor.close()
 
 
