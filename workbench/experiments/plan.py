@@ -7,6 +7,7 @@ from pathlib import Path
 
 from workbench.canonical import sha256_hex
 from workbench.errors import InvalidFileError
+from workbench.experiments.approvals import require_approved
 from workbench.experiments.registered import registered
 from workbench.layout import Layout
 from workbench.proxies.recipe import FullScale, Recipe
@@ -48,9 +49,10 @@ def registered_plan(source: LogSource, subject: str) -> ExperimentPlan:
     """Return the plan of a registered experiment, read from the ledger and not from the files.
 
     Raises:
-        NotRegisteredError: there is no registration.
+        NotRegisteredError: there is no registration, or it waits for approvals.
     """
     found = registered(source, subject)
+    require_approved(source, subject)
     return ExperimentPlan(
         subject=subject,
         mode="confirmatory",
