@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "workbench"
 COMMANDS = [
     "init", "propose", "check", "register", "note", "decide", "data", "sweep", "promote", "run",
     "verdict", "status", "chronicle", "verify", "publish", "demo",
+    "approve", "schema",
 ]  # fmt: skip
 
 

@@ -57,8 +57,8 @@ def require_approved(source: LogSource, experiment: str) -> None:
     number = experiment[:4]
     raise NotRegisteredError(
         f"{experiment} waits for its reviewers: {told}",
-        remedy=f"a reviewer runs: workbench approve {number} --key FILE (or explore with "
-        "--exploratory)",
+        remedy=f"a reviewer runs: workbench approve {number} --key FILE, or explore with "
+        "--exploratory",
     )
 
 

@@ -99,7 +99,7 @@ def approval_notes(text: str) -> list[tuple[str, str]]:
     if not begins or text[: begins[0]].strip():
         raise InvalidFileError(
             "the file holds no approval: it does not begin with 'workbench approval v1'",
-            remedy="take the file that workbench approve --out wrote, unchanged",
+            remedy="take the file that the reviewer's --out option wrote, unchanged",
         )
     ends = [*begins[1:], len(text)]
     notes = [text[a:b].rstrip("\n") + "\n" for a, b in zip(begins, ends, strict=True)]
