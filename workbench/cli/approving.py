@@ -9,6 +9,7 @@ import typer
 from workbench.cli.show import print_json, print_table, say
 from workbench.errors import ConflictError
 from workbench.experiments.approvals import Given
+from workbench.experiments.precedents import question_of
 from workbench.registry.approvals import Promise
 from workbench.registry.entries import Amendment, Registration
 from workbench.registry.log import Entry
@@ -58,14 +59,12 @@ def _summary(approval: Given) -> list[str]:
         f"  leaf  {entry.leaf}",
     ]
     if isinstance(body, Registration | Amendment):
-        values = body.frozen
-        decision, design = values["decision"], values["design"]
-        metric = values["measures"]["primary"]["metric"]
+        asked = question_of(body.frozen)
+        cap = body.frozen.get("budget_cap_device_hours", "?")
         lines += [
-            f"  asks  {values['title']}",
-            f"  rule  {decision['claim']} on {metric}, alpha {decision['alpha']}",
-            f"  size  {design['seeds']} seeds an arm at full scale",
-            f"  cost  at most {values['budget_cap_device_hours']} device-hours",
+            f"  asks  {asked.title}",
+            f"  rule  {asked.claim} on {asked.metric}",
+            f"  size  {asked.seeds} seeds an arm at full scale, at most {cap} device-hours in all",
             f"  text  {body.proposal.path}, SHA-256 {body.proposal.sha256[:_SHOWN]}…",
         ]
     if isinstance(body, Amendment):

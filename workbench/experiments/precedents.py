@@ -94,7 +94,7 @@ def precedents(source: LogSource, question: Question, *, but: str = "") -> tuple
             continue
         earlier = _earlier(source, entry)
         closeness = _closeness(question, earlier)
-        if closeness >= ALIKE:
+        if closeness:
             found.append((-closeness, -entry.sequence, entry, earlier))
     closest = sorted(found, key=lambda item: item[:2])[:MOST]
     return tuple(_precedent(source, entry, question, earlier) for *_, entry, earlier in closest)
@@ -160,13 +160,16 @@ def _width_of(body: Registration | Amendment | None) -> int | None:
 
 
 def _closeness(new: Question, old: Question) -> float:
+    """Return how close two questions are, 0 where they do not overlap."""
     mine, theirs = set(new.manipulated), set(old.manipulated)
+    shared, either = len(mine & theirs), len(mine | theirs)
     shorter = min(len(mine), len(theirs))
-    keys = len(mine & theirs) / shorter if shorter else 0.0
     same_recipe = bool(new.recipe) and _stem(new.recipe) == _stem(old.recipe)
-    return max(keys, 1.0 * same_recipe, _likeness(new.title, old.title)) + 0.1 * (
-        bool(new.kind) and new.kind == old.kind
-    ) * bool(keys)
+    title = _likeness(new.title, old.title)
+    if not (same_recipe or title >= ALIKE or (shorter and shared / shorter >= ALIKE)):
+        return 0.0
+    same_kind = bool(new.kind) and new.kind == old.kind
+    return (shared / either if either else 0.0) + title + 0.5 * same_recipe + 0.1 * same_kind
 
 
 def _likeness(left: str, right: str) -> float:
