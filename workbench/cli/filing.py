@@ -98,8 +98,8 @@ def register(
         print_embargo(receipt.experiment, receipt.embargo)
     rule = getattr(receipt.registration.body, "approvals", None)
     if rule:
-        say(f"  approvals  {rule.required} of {', '.join(rule.reviewers)}")
-        say(f"Next: commit, and {rule.required} of them run: workbench approve {number} --key FILE")
+        say(f"  approvals  {rule.required} needed, of {', '.join(rule.reviewers)}")
+        say(f"Next: a reviewer runs workbench approve {number} --key FILE")
         return
     say(f"Next: workbench sweep {number}")
 
