@@ -12,7 +12,7 @@ from tests.registry.conftest import SUBJECT, LogFolder
 from workbench.errors import ConflictError, IntegrityError, InvalidFileError, NotFoundError
 from workbench.registry.entries import Hidden, Note, Redaction
 from workbench.registry.redaction import find_entry
-from workbench.registry.store import Store
+from workbench.registry.store import open_store
 
 ROOT = Path(__file__).parents[2]
 SECRET = "the password is hunter2 and nothing else"
@@ -22,7 +22,7 @@ import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from workbench.registry.ledger import Ledger
-from workbench.registry.store import Store
+from workbench.registry.store.sqlite import SqliteStore as Store
 
 root = Path(sys.argv[1])
 ledger = Ledger.open(url=f"sqlite:///{root}/state/ledger.db", origin="example.com/lab",
@@ -79,7 +79,7 @@ def test_redaction_killed_before_the_erasure_is_completed_on_opening(told: LogFo
 
 
 def test_store_refuses_an_erasure_that_no_later_redaction_asks_for(told: LogFolder) -> None:
-    store = Store.open(f"sqlite:///{told.database}")
+    store = open_store(f"sqlite:///{told.database}")
     for by in (1, 16, 17, 99):
         with pytest.raises(IntegrityError):
             store.erase(17, by=by)

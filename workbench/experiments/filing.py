@@ -1,11 +1,9 @@
 """Propose, check, register: from a question to a frozen and anchored promise."""
 
-import fcntl
 import math
 import shutil
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from workbench.canonical import Json
 from workbench.errors import ConflictError, Fault, InvalidFileError, NotFoundError
 from workbench.experiments.checking import Checked, Plan, check
 from workbench.experiments.embargoes import embargo_terms, impose, standing_embargoes
+from workbench.experiments.locks import filing_lock
 from workbench.experiments.registered import anchor_entry, registration_entry, seeds_of
 from workbench.layout import Layout, slug
 from workbench.proxies.recipe import Recipe, dotted
@@ -31,7 +30,13 @@ from workbench.registry.ledger import Ledger
 from workbench.registry.located import decode
 from workbench.registry.log import Entry
 from workbench.registry.proposal import Proposal
-from workbench.registry.provenance import NO_COMMIT, code_state, dirty_files, environment
+from workbench.registry.provenance import (
+    NO_COMMIT,
+    code_state,
+    dirty_files,
+    environment,
+    host,
+)
 from workbench.scaffold.forms import Form, Override, full_text, proposal_text
 from workbench.scaffold.lab import DEFAULT_RECIPE
 
@@ -86,7 +91,7 @@ def propose(layout: Layout, title: str, *, owner: str, recipe: str | None = None
     name = slug(text)
     path, base = _recipe(layout, recipe or DEFAULT_RECIPE)
     layout.experiments.mkdir(parents=True, exist_ok=True)
-    with _exclusive(layout):
+    with filing_lock(layout):
         number = f"{_next_number(layout.experiments):04d}"
         form = _form(base, path, number=number, name=name, title=text, owner=owner)
         folder = layout.experiments / f"{number}-{name}"
@@ -142,7 +147,7 @@ def register(
         NotFoundError: there is no such experiment.
     """
     experiment = layout.experiment(number).name
-    with _exclusive(layout):
+    with filing_lock(layout):
         earlier = registration_entry(ledger, experiment)
         if earlier is not None:
             return _completed(ledger, earlier)
@@ -202,8 +207,8 @@ def _frozen(
     proposal, recipe = checked.proposal, checked.recipe
     if proposal is None or recipe is None or checked.full is None:
         raise InvalidFileError(f"{checked.experiment} is incomplete")
-    _check_corpus(recipe, corpus)
-    _check_evaluation_set(checked.experiment, proposal, corpus)
+    check_corpus(recipe, corpus)
+    check_evaluation_set(checked.experiment, proposal, corpus)
     return Registration(
         experiment=checked.experiment,
         title=proposal.title,
@@ -217,6 +222,7 @@ def _frozen(
         data=corpus,
         arms=list(ARMS),
         num_seeds=proposal.design.seeds,
+        host=host(),
         approvals=approvals,
         power=_stated_power(checked),
     )
@@ -234,7 +240,12 @@ def _stated_power(checked: Checked) -> StatedPower | None:
     )
 
 
-def _check_evaluation_set(experiment: str, proposal: Proposal, corpus: DataState) -> None:
+def check_evaluation_set(experiment: str, proposal: Proposal, corpus: DataState) -> None:
+    """Do nothing if the set that decides is the one that the proposal pins, or it pins none.
+
+    Raises:
+        ConflictError: the built corpus has another one.
+    """
     primary = proposal.measures.primary
     found = corpus.evaluation_sets.get(primary.evaluation_set, "")
     if primary.evaluation_set_hash and primary.evaluation_set_hash != found:
@@ -247,7 +258,12 @@ def _check_evaluation_set(experiment: str, proposal: Proposal, corpus: DataState
         )
 
 
-def _check_corpus(recipe: Recipe, corpus: DataState) -> None:
+def check_corpus(recipe: Recipe, corpus: DataState) -> None:
+    """Do nothing if a built corpus is the recipe's and long enough.
+
+    Raises:
+        ConflictError: it is another one, or a domain of it is shorter than one sequence.
+    """
     domains = sorted(recipe.corpus.sources)
     if corpus.corpus != recipe.corpus.name or sorted(corpus.natural_mixture) != domains:
         raise ConflictError(
@@ -405,12 +421,3 @@ def _write_whole(folder: Path, files: Mapping[str, str]) -> None:
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-
-
-@contextmanager
-def _exclusive(layout: Layout) -> Iterator[None]:
-    """Keep other processes from filing in this lab at the same time."""
-    layout.state.mkdir(parents=True, exist_ok=True)
-    with (layout.state / "filing.lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -6,6 +6,7 @@ from pathlib import Path
 from workbench.errors import (
     ConflictError,
 )
+from workbench.lab.changing import Changing
 from workbench.lab.filing import Filing
 from workbench.lab.keeping import Keeping
 from workbench.lab.opened import Clock, utc_now
@@ -16,7 +17,7 @@ from workbench.registry import provenance
 from workbench.settings import load_settings, refuse_unnameable
 
 
-class Lab(Filing, Running, Reading, Keeping):
+class Lab(Filing, Changing, Running, Reading, Keeping):
     """An opened lab. Every command of the command line is one method here."""
 
     @classmethod

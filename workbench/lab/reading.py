@@ -18,7 +18,7 @@ class Reading(OpenedLab):
     def status(self) -> list[ExperimentStatus]:
         """Return where every experiment stands."""
         filed = [folder.name for folder in self.layout.experiment_folders()]
-        return experiment_statuses(self.source(), filed)
+        return experiment_statuses(self.source(), filed, self.clock())
 
     def chronicle(self, number: str = "", *, check: bool = False) -> list[Path]:
         """Write the chronicles of one or all experiments and return their paths.

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from workbench.errors import IntegrityError
+from workbench.registry.amended import Course
 from workbench.registry.entries import Anchor, Registration, RunEnded, RunStarted
 from workbench.registry.heads import verify_head
 from workbench.registry.log import Entry
@@ -63,7 +64,9 @@ def seed_faults(entries: Sequence[Entry]) -> Iterator[str]:
     """
     by_leaf = {entry.leaf: entry for entry in entries}
     anchors: dict[str, Anchor] = {}
+    courses: dict[str, Course] = {}
     for entry in entries:
+        courses.setdefault(entry.subject, Course()).follow(entry)
         rests_on = [by_leaf[ref] for ref in entry.refs]
         registration = _registration_of(entry, rests_on)
         if registration is None:
@@ -72,7 +75,8 @@ def seed_faults(entries: Sequence[Entry]) -> Iterator[str]:
             anchors.setdefault(registration.leaf, entry.body)
         elif isinstance(entry.body, RunStarted) and entry.body.mode == "confirmatory":
             anchor = anchors.get(registration.leaf)
-            fault = _seed_fault(entry.body, registration, anchor)
+            in_force = courses[entry.subject].in_force() or registration
+            fault = _seed_fault(entry.body, in_force, anchor)
             if fault:
                 yield f"{_name(entry)}: {fault}"
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -19,6 +20,7 @@ MAX_SIGNATURES = 64
 _NAME = re.compile(r"[^\s+]+\Z")
 _VKEY = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\Z")
 _PRIVATE = re.compile(r"PRIVATE\+KEY\+([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\n?\Z")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 _NAMES = {ED25519: "an Ed25519", COSIGNATURE: "a witness's cosigning (Ed25519, type 4)"}
 _SIGNATURE_LINE = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/=]+)\Z")
 
@@ -117,7 +119,7 @@ class VerifierKey:
     public: bytes
     """32 bytes of an Ed25519 key."""
 
-    @property
+    @cached_property
     def key_id(self) -> bytes:
         """First four bytes of SHA-256(name ‖ newline ‖ 0x01 ‖ key)."""
         return key_id(self.name, ED25519, self.public)
@@ -138,7 +140,15 @@ class VerifierKey:
 
     def accepts(self, signature: bytes, message: bytes) -> bool:
         """Return whether the 64 bytes are this key's signature of the message."""
-        return accepts(self.public, signature, message)
+        try:
+            self._key.verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    @cached_property
+    def _key(self) -> Ed25519PublicKey:
+        return Ed25519PublicKey.from_public_bytes(self.public)
 
 
 def accepts(public: bytes, signature: bytes, message: bytes) -> bool:
@@ -171,10 +181,10 @@ class SigningKey:
     def __post_init__(self) -> None:
         refuse_key_name(self.name)
 
-    @property
+    @cached_property
     def verifier(self) -> VerifierKey:
         """The public half."""
-        return VerifierKey(name=self.name, public=public_key(self.seed))
+        return VerifierKey(name=self.name, public=self._key.public_key().public_bytes_raw())
 
     def to_text(self) -> str:
         """Return the private key as one line. Secret."""
@@ -192,8 +202,11 @@ class SigningKey:
 
     def signature(self, text: str) -> str:
         """Return base64 of key id ‖ Ed25519 signature, as it stands on a signature line."""
-        raw = Ed25519PrivateKey.from_private_bytes(self.seed).sign(text.encode())
-        return to_base64(self.verifier.key_id + raw)
+        return to_base64(self.verifier.key_id + self._key.sign(text.encode()))
+
+    @cached_property
+    def _key(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self.seed)
 
 
 def sign_note(text: str, key: SigningKey) -> str:
@@ -265,4 +278,4 @@ def _names_key(signature: str, key: VerifierKey) -> bool:
 
 
 def _has_control_characters(text: str) -> bool:
-    return any(ord(character) < 0x20 and character != "\n" for character in text)
+    return bool(_CONTROL.search(text))

@@ -146,21 +146,21 @@ def chain_of(source: LogSource) -> KeyChain:
     Raises:
         IntegrityError: the first entry is missing, or a rotation is not what it must be.
     """
-    chain = KeyChain(source.origin)
-    follow_all(chain, source.entries(kind=Genesis.kind))
-    follow_all(chain, source.entries(kind=KeyRotation.kind))
-    return chain
+    kinds = (Genesis.kind, KeyRotation.kind)
+    return followed_chain(source.origin, (e for kind in kinds for e in source.entries(kind=kind)))
 
 
-def follow_all(chain: KeyChain, entries: Iterable[Entry]) -> None:
-    """Follow the chain along these entries.
+def followed_chain(origin: str, entries: Iterable[Entry]) -> KeyChain:
+    """Return the chain along these entries, the first entry of the log before its rotations.
 
     Raises:
         IntegrityError: one of them is no rotation of the keys in force; names the entry.
     """
+    chain = KeyChain(origin)
     for entry in entries:
         try:
             chain.follow(entry.sequence, entry.body)
         except IntegrityError as error:
             name = f"entry {entry.sequence} ({entry.kind} {entry.id})"
             raise IntegrityError(f"{name}: {error.message}") from error
+    return chain

@@ -6,43 +6,15 @@ what a crash left, or undoes it when the entry was never written. All of it unde
 """
 
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import IntegrityError
 from workbench.registry.files import sync_folder, write_atomic, write_once
-from workbench.registry.keys import AUTHOR_KEY, LOG_KEY, RETIRED, Keys, load_keys
+from workbench.registry.keys import AUTHOR_KEY, LOG_KEY, RETIRED, WAITING, Keys, load_keys
 from workbench.registry.notes import SigningKey
 from workbench.registry.rotation import KeyChain, Role
 
 KEY_FILES: dict[Role, str] = {"log": LOG_KEY, "author": AUTHOR_KEY}
-_NEXT = ".next"
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyFilesState:
-    """What tells that another process replaced a key file."""
-
-    stamps: tuple[tuple[str, int, int], ...]
-    """Name, inode and time of change of each."""
-
-    @property
-    def is_unsettled(self) -> bool:
-        """Whether a replacement was begun and not finished."""
-        return any(name.endswith(_NEXT) for name, _, _ in self.stamps)
-
-
-def key_files_state(folder: Path) -> KeyFilesState:
-    """Return the present state of a log's key files; absent files are left out."""
-    stamps = []
-    for name in KEY_FILES.values():
-        for path in (folder / name, _waiting(folder, name)):
-            try:
-                found = path.stat()
-            except FileNotFoundError:
-                continue
-            stamps.append((path.name, found.st_ino, found.st_mtime_ns))
-    return KeyFilesState(stamps=tuple(stamps))
 
 
 def prepare(keys: Keys, role: Role) -> SigningKey:
@@ -120,4 +92,4 @@ def retired_path(folder: Path, role: Role, key: SigningKey) -> Path:
 
 
 def _waiting(folder: Path, name: str) -> Path:
-    return folder / f"{name}{_NEXT}"
+    return folder / f"{name}{WAITING}"

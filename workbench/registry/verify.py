@@ -6,8 +6,10 @@ only when all before it passed, because it builds on them.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from workbench.errors import WorkbenchError
+from workbench.registry.amended import change_faults
 from workbench.registry.checks import (
     Evidence,
     body_faults,
@@ -234,7 +236,7 @@ STEPS = (
     _Step(
         name="order of conduct",
         claim="What was done under a registration came after it.",
-        faults=lambda log: order_faults(log.entries),
+        faults=lambda log: chain(order_faults(log.entries), change_faults(log.entries)),
         extent=_confirmatory_extent,
     ),
     _Step(

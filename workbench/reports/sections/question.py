@@ -65,7 +65,7 @@ def question_section(facts: ExperimentFacts) -> Section:
         Heading(text="Design"),
         lines(*_design(proposal, sources)),
         Heading(text="What was frozen"),
-        lines(*_frozen(registration)),
+        lines(*_frozen(registration, facts.original or registration)),
         _text(registration),
     ]
     return section("question", title, blocks)
@@ -168,7 +168,7 @@ def _design(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
     return found
 
 
-def _frozen(registration: Cited[Registration]) -> list[Line]:
+def _frozen(registration: Cited[Registration], original: Cited[Registration]) -> list[Line]:
     body, sources = registration.value, registration.sources
     state = "with uncommitted changes" if body.code.dirty else "clean work tree"
     tools = ", ".join(f"{name} {version}" for name, version in sorted(body.environment.items()))
@@ -181,7 +181,7 @@ def _frozen(registration: Cited[Registration]) -> list[Line]:
         )
     ]
     return [
-        line("When", clause(f"{stamp(registration.time)}, by {sources[0].actor}", sources)),
+        line("When", clause(f"{stamp(original.time)}, by {sources[0].actor}", original.sources)),
         line("Code", clause(f"{state}, commit", sources, code=body.code.commit)),
         line("Environment", clause(tools or "not recorded", sources)),
         line("Data", clause(f"{body.data.corpus}, manifest", sources, code=body.data.manifest)),
