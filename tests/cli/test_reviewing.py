@@ -254,3 +254,20 @@ def test_register_freezes_the_power_and_refuses_another_evaluation_set(
     assert body.data.evaluation_sets["sealed_test"] == found
     assert body.power.noise_source == "assumed: a pilot"
     assert 0.8 < body.power.chances["supported"] < 1
+
+
+def test_status_and_chronicle_say_who_approved(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command
+) -> None:
+    (line,) = json.loads(workbench("status", "--json", lab=reviewed_lab).out)
+    assert line["awaits_approval"] is True
+    assert line["next_command"] == "workbench approve 0001"
+    assert "0 of 2 approvals of the registration" in line["detail"]
+    for path in keys.values():
+        workbench("approve", "1", "--key", str(path), "--yes", lab=reviewed_lab)
+    (line,) = json.loads(workbench("status", "--json", lab=reviewed_lab).out)
+    assert (line["awaits_approval"], line["next_command"]) == (False, "workbench sweep 0001")
+    workbench("chronicle", "1", lab=reviewed_lab)
+    text = (reviewed_lab.root / "reports" / SUBJECT / "chronicle.md").read_text("utf-8")
+    assert "2 required, given by first and second." in text
+    assert "Approved by the reviewer first." in text
