@@ -29,7 +29,12 @@ def test_command_in_a_remedy_exists_and_takes_what_is_written(
     commands = get_command(app)
     assert isinstance(commands, typer.core.TyperGroup)
     assert command in commands.commands, file
-    known = commands.commands[command].params
+    named = commands.commands[command]
+    if isinstance(named, typer.core.TyperGroup):
+        part, _, arguments = arguments.partition(" ")
+        assert part in named.commands, file
+        named = named.commands[part]
+    known = named.params
     options = re.findall(r"--[a-z-]+", arguments)
     assert set(options) <= {name for param in known for name in param.opts}, file
     takes = sum(isinstance(param, typer.core.TyperArgument) for param in known)

@@ -19,7 +19,7 @@ from tests.registry.conftest import (
 )
 from workbench.canonical import canonical_json
 from workbench.registry.entries import BODIES, Anchor, Body, Note, RunEnded, SweepEnded
-from workbench.registry.heads import sign_head
+from workbench.registry.heads import SignedHead, parse_head, sign_head
 from workbench.registry.keys import load_keys
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import RawLog, StoredEntry, body_hash, signed_text
@@ -39,19 +39,22 @@ class Altered:
     ) -> None:
         self._source = source
         self._records = records
-        self._notes = source.notes() if notes is None else notes
+        self._notes = list(source.notes()) if notes is None else notes
 
     @property
     def origin(self) -> str:
         return self._source.origin
 
-    def records(self) -> Iterator[StoredEntry]:
-        return iter(self._records)
+    def head(self) -> SignedHead:
+        return parse_head(self._notes[-1])
+
+    def records(self, *, since: int = 0) -> Iterator[StoredEntry]:
+        return iter(self._records[since:])
 
     def notes(self) -> list[str]:
         return self._notes
 
-    def faults(self, leaves: Sequence[bytes]) -> list[str]:
+    def faults(self, tree: object, keys: object) -> list[str]:
         return []
 
 
@@ -288,7 +291,7 @@ def test_tampering_stray_or_changed_older_tile_is_named(story: LogFolder) -> Non
 
 def test_truncation_to_an_older_signed_head_is_caught_by_the_kept_head(story: LogFolder) -> None:
     with story.open() as ledger:
-        records, notes = list(ledger.records()), ledger.notes()
+        records, notes = list(ledger.records()), list(ledger.notes())
         shorter = Altered(ledger, records[:12], notes[:12])
         unaware = verify_log(shorter, vkey=ledger.vkey, kept_head=None)
         assert unaware.passed
@@ -320,7 +323,7 @@ def test_fork_by_the_keeper_of_the_key_is_caught_by_the_kept_head(story: LogFold
 def test_earlier_head_signed_over_other_entries_is_caught(story: LogFolder) -> None:
     key = load_keys(story.root / "keys", ORIGIN).log
     with story.open() as ledger:
-        notes = ledger.notes()
+        notes = list(ledger.notes())
         notes[4] = sign_head(key, 5, bytes(32)).note
         report = verify_log(
             Altered(ledger, list(ledger.records()), notes), vkey=ledger.vkey, kept_head=None

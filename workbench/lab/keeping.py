@@ -1,13 +1,21 @@
-"""Methods that keep a log usable: reveal, redact, replace keys, restore."""
+"""Methods that keep a log usable: reveal, redact, replace keys."""
 
+from pathlib import Path
+
+from workbench.errors import ConflictError, InvalidFileError
 from workbench.experiments.embargoes import Revealed
+from workbench.experiments.succession import Succession
 from workbench.lab.opened import OpenedLab
 from workbench.registry.log import Entry
+from workbench.registry.redaction import DraftRedaction, What
+from workbench.registry.restore import Restored
 from workbench.registry.rotation import Role, Why
+from workbench.registry.succession import KeyLine
+from workbench.registry.successor import Forerunner
 
 
 class Keeping(OpenedLab):
-    """Embargoes that end, entries that must be erased, keys that change, logs that are lost."""
+    """Embargoes that end, entries that must be erased, keys that change."""
 
     def reveal(self, number: str, *, reason: str = "") -> Revealed:
         """End the embargo of an experiment; the next publication holds its content.
@@ -20,14 +28,43 @@ class Keeping(OpenedLab):
         with self.ledger() as ledger:
             return reveal(ledger, self.layout.experiment(number).name, reason=reason)
 
+    def draft_redaction(self, entry: str) -> DraftRedaction:
+        """Return what erasing an entry's content would mean.
+
+        Args:
+            entry: Its number, its id, or its leaf hash or the first digits of it.
+
+        Raises:
+            NotFoundError: there is no such entry.
+            ConflictError: it is never erased, or is erased already.
+        """
+        from workbench.registry.redaction import draft_redaction
+
+        return draft_redaction(self.source(), entry)
+
+    def redact(self, draft: DraftRedaction, *, what: What, reason: str) -> Entry:
+        """Record that an entry's content is erased, and erase it from the store.
+
+        Raises:
+            InvalidFileError: no reason is given.
+            StoreUnavailableError: the store cannot be written, or somebody is reading it.
+        """
+        with self.ledger() as ledger:
+            return ledger.redact(draft.target, what=what, reason=reason)
+
+    def key_lines(self) -> tuple[KeyLine, ...]:
+        """Return every key that spoke for the log, oldest first, and whether it is here."""
+        from workbench.registry.rotation import chain_of
+        from workbench.registry.succession import key_lines
+
+        return key_lines(chain_of(self.source()), self.keys_folder)
+
     def rotate_key(self, role: Role, *, why: Why, reason: str) -> Entry:
         """Replace the key that signs tree heads or entries; both keys sign the entry that says so.
 
         Raises:
             InvalidFileError: no reason is given.
         """
-        from workbench.errors import InvalidFileError
-
         if not reason.strip():
             raise InvalidFileError(
                 "a key is replaced for a reason, which is published",
@@ -35,3 +72,80 @@ class Keeping(OpenedLab):
             )
         with self.ledger() as ledger:
             return ledger.rotate(role, why=why, reason=reason)
+
+    def retired_path(self, entry: Entry) -> Path:
+        """Return where the private key lies that a rotation replaced.
+
+        Raises:
+            InvalidFileError: the entry is no rotation.
+        """
+        from workbench.registry.succession import path_of_old
+
+        return path_of_old(self.keys_folder, entry)
+
+    def restore(self, *, published: Path | None = None, accept_loss: bool = False) -> Restored:
+        """Make the lost store anew from the published files, under the same origin.
+
+        Args:
+            published: Folder of the published files; the lab's own ``registry/`` if None.
+            accept_loss: Go on although an embargo withheld content that only the lost store had,
+                and record that it is lost.
+
+        Raises:
+            NotFoundError: the keys or the published files are not there.
+            IntegrityError: the files do not verify.
+            ConflictError: something that was signed is not in the files, or there is a store.
+        """
+        from workbench.registry.published import PublishedLog
+        from workbench.registry.restore import record_losses, restore_store
+
+        if self._has_store():
+            raise ConflictError(
+                f"there is a store at {self.store_url}", remedy="workbench verify, or move it away"
+            )
+        self.layout.state.mkdir(parents=True, exist_ok=True)
+        found = restore_store(
+            PublishedLog(published or self.layout.registry),
+            url=self.store_url,
+            origin=self.settings.origin,
+            keys_dir=self.settings.keys_dir,
+            accept_loss=accept_loss,
+        )
+        with self.ledger() as ledger:
+            record_losses(ledger)
+        return found
+
+    def why_lost(self) -> str:
+        """Return why the present log cannot be continued under its origin.
+
+        Raises:
+            ConflictError: it can.
+        """
+        from workbench.experiments.succession import why_lost
+
+        return why_lost(self.layout, self.settings, self.store_url, self.clock)
+
+    def begin_successor(self) -> Succession:
+        """Begin a new log that continues the present one, which was lost.
+
+        Raises:
+            ConflictError: the present log can still be continued.
+            IntegrityError: what is published of it does not verify.
+        """
+        from workbench.experiments.succession import begin_successor
+        from workbench.reports.stages import unfinished_experiments
+
+        self.why_lost()
+        return begin_successor(
+            self.layout,
+            self.settings,
+            url=self.store_url,
+            clock=self.clock,
+            unfinished=unfinished_experiments,
+        )
+
+    def forerunners(self) -> tuple[Forerunner, ...]:
+        """Return the logs that this lab's log continues, the nearest first."""
+        from workbench.registry.successor import forerunners
+
+        return tuple(forerunners(self.source(), self.layout.registry))

@@ -7,11 +7,18 @@ from datetime import datetime
 from pathlib import Path
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
-from workbench.registry.entries import Body, Genesis, Redaction
+from workbench.registry.entries import Body, Genesis, Predecessor, Redaction
 from workbench.registry.heads import SignedHead, parse_head
 from workbench.registry.keys import Keys, create_keys, load_keys
-from workbench.registry.log import RECORD_FORMAT, Entry, LogSource, StoredEntry, read_entry
-from workbench.registry.merkle import tree_root
+from workbench.registry.log import (
+    RECORD_FORMAT,
+    Entry,
+    KeysInForce,
+    LogSource,
+    ReplayedTree,
+    StoredEntry,
+    read_entry,
+)
 from workbench.registry.redaction import What, pending_erasures, require_redactable
 from workbench.registry.rotation import KeyChain, Role, Why
 from workbench.registry.store import Store, create_store, open_store, read_store
@@ -41,6 +48,7 @@ class Ledger:
         actor: str,
         clock: Clock,
         lab_name: str,
+        predecessor: Predecessor | None = None,
         entropy: Entropy = os.urandom,
     ) -> "Ledger":
         """Make keys, store and first entry of a new log.
@@ -52,6 +60,7 @@ class Ledger:
             actor: recorded as the author of entries.
             clock: returns the present moment with its time zone.
             lab_name: recorded in the first entry.
+            predecessor: the log that this one continues, if there is one.
             entropy: source of salts and identifiers; only tests pass another one.
 
         Raises:
@@ -65,6 +74,7 @@ class Ledger:
             record_format=RECORD_FORMAT,
             log_key=str(keys.log.verifier),
             author_key=str(keys.author.verifier),
+            predecessor=predecessor,
         )
         with store.lock():
             if store.tree().size:
@@ -266,26 +276,30 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def records(self) -> Iterator[StoredEntry]:
-        """Yield the bytes of the entries that the newest signed head covers, unchecked."""
-        yield from self._store.records(below=self.head().size)
+    def records(self, *, since: int = 0) -> Iterator[StoredEntry]:
+        """Yield the entries that the newest signed head covers, unchecked, from ``since`` on."""
+        yield from self._store.records(since=since, below=self.head().size)
 
-    def notes(self) -> list[str]:
-        """Return every head that was signed, oldest first."""
-        return [note for _, note in self._store.heads()]
+    def notes(self) -> Iterator[str]:
+        """Yield every head that was signed, oldest first."""
+        for _, note in self._store.heads():
+            yield note
 
-    def faults(self, leaves: Sequence[bytes]) -> list[str]:
-        """Return where the store's tree and heads contradict these leaf hashes of its entries."""
+    def faults(self, tree: ReplayedTree, keys: KeysInForce | None) -> Iterator[str]:  # noqa: ARG002
+        """Yield where the store's tree and heads contradict the tree over its entries."""
         # Read in this order, because another process may append meanwhile: the store's newest head
         # is never older than the one kept beside the keys, nor its tree than its newest head.
         last = self._keys.last_head() if self._keys else None
-        heads = [(size, parse_head(note).size) for size, note in self._store.heads()]
-        tree = self._store.tree()
-        found = [f"the head in row {row} is of size {size}" for row, size in heads if row != size]
-        newest = heads[-1][1] if heads else 0
+        newest = 0
+        for newest, note in self._store.heads():
+            size = parse_head(note).size
+            if size != newest:
+                yield f"the head in row {newest} is of size {size}"
+        stored = self._store.tree()
         if last is not None and last.size > newest:
-            found.append(f"a head of size {last.size} was signed, the newest here has {newest}")
-        stored = self._store.leaves(tree.size)
-        if tree_root([*leaves, *stored[len(leaves) :]]) != tree.root():
-            found.append("the store's tree is not that of its entries")
-        return found
+            yield f"a head of size {last.size} was signed, the newest here has {newest}"
+        frontier = tree.frontier()
+        for entry in self._store.records(since=tree.size, below=stored.size):
+            frontier = frontier.appended(entry.leaf)
+        if frontier.root() != stored.root():
+            yield "the store's tree is not that of its entries"

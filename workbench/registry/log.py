@@ -1,19 +1,23 @@
 """What an entry is made of, and what any log offers to its readers. Knows no database."""
 
 import hashlib
+import re
+import unicodedata
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, NamedTuple, Protocol
 
 from pydantic import ConfigDict, Field, StringConstraints
+from pydantic_core import from_json, to_json
 
-from workbench.canonical import canonical_json, parse_json, profile_faults
+from workbench.canonical import MAX_SAFE_INTEGER, Json, canonical_json, parse_json, profile_faults
 from workbench.errors import IntegrityError, InvalidFileError, WorkbenchError
 from workbench.registry.entries import Body, Hidden, Record, parse_body
 from workbench.registry.heads import SignedHead
-from workbench.registry.merkle import leaf_hash
+from workbench.registry.merkle import Frontier, leaf_hash
+from workbench.registry.notes import VerifierKey
 
 RECORD_FORMAT = "1"
 MAX_ENVELOPE_BYTES = 2**16 - 1
@@ -23,6 +27,17 @@ SALT_SIZE = 16
 _HEX = StringConstraints(pattern=r"^[0-9a-f]{64}$")
 _UUID7 = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
+_KIND = r"^[a-z][a-z0-9_]{0,39}$"
+_SUBJECT = r"^[a-z0-9][a-z0-9:@._-]{0,159}$"
+# What nearly every envelope looks like. It matches nothing that `read_envelope` would refuse.
+_PLAIN = r'[^"\\\x00-\x1f\x7f-\U0010ffff]'
+_PLAIN_ENVELOPE = re.compile(
+    rf'\{{"actor":"({_PLAIN}{{1,80}})","body_hash":"([0-9a-f]{{64}})","id":"({_UUID7[1:-1]})",'
+    rf'"kind":"({_KIND[1:-1]})","log":"({_PLAIN}{{3,120}})",'
+    r'"refs":\[((?:"[0-9a-f]{64}"(?:,"[0-9a-f]{64}")*)?)\],'
+    rf'"subject":"({_SUBJECT[1:-1]})","time":"({_TIME[1:-1]})","v":1\}}'
+)
+_PLAIN_KEY = re.compile(r"[a-z0-9_]+")
 
 
 class Envelope(Record):
@@ -34,12 +49,12 @@ class Envelope(Record):
     body_hash: Annotated[str, _HEX]
     """SHA-256(0x02 ‖ salt ‖ body): the body can be withheld and still be bound."""
     id: str = Field(pattern=_UUID7)
-    kind: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
+    kind: str = Field(pattern=_KIND)
     log: str = Field(min_length=3, max_length=120)
     """Origin of the log: an entry of one log is no entry of another."""
     refs: list[Annotated[str, _HEX]]
     """Leaf hashes of the earlier entries that this one rests on."""
-    subject: str = Field(pattern=r"^[a-z0-9][a-z0-9:@._-]{0,159}$")
+    subject: str = Field(pattern=_SUBJECT)
     time: str = Field(pattern=_TIME)
     v: Literal[1]
 
@@ -54,6 +69,19 @@ class Envelope(Record):
             f'"kind":"{self.kind}","log":{log},"refs":[{refs}],"subject":"{self.subject}",'
             f'"time":"{self.time}","v":{self.v}}}'
         ).encode()
+
+
+class Outline(NamedTuple):
+    """What an envelope says, read from bytes that were found to be canonical and complete."""
+
+    actor: str
+    body_hash: str
+    id: str
+    kind: str
+    log: str
+    refs: tuple[str, ...]
+    subject: str
+    time: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,14 +155,56 @@ class RawLog(Protocol):
     def origin(self) -> str:
         """The log's identity."""
 
-    def records(self) -> Iterator[StoredEntry]:
-        """Yield the entries that the newest signed head covers, unchecked, in order."""
+    def head(self) -> SignedHead | None:
+        """Return the newest signed head; its signature is not checked here.
 
-    def notes(self) -> list[str]:
-        """Return the signed heads that the log kept, oldest first; the last is the newest."""
+        Raises:
+            IntegrityError: there is none, or it is malformed.
+        """
 
-    def faults(self, leaves: Sequence[bytes]) -> list[str]:
-        """Return what contradicts the entries in what else the log holds (indices, tiles)."""
+    def records(self, *, since: int = 0) -> Iterator[StoredEntry]:
+        """Yield the entries that the newest signed head covers, unchecked, in order.
+
+        Args:
+            since: position of the first one that is wanted.
+        """
+
+    def notes(self) -> Iterable[str]:
+        """Yield the signed heads that the log kept, oldest first; the last is the newest."""
+
+    def faults(self, tree: "ReplayedTree", keys: "KeysInForce | None") -> Iterable[str]:
+        """Yield what contradicts the entries in what else the log holds (indices, tiles, keys).
+
+        Args:
+            tree: computed from the entries.
+            keys: those that the entries leave in force; None where they could not be followed.
+        """
+
+
+class KeysInForce(Protocol):
+    """The keys that speak for a log after its last entry (see `workbench.registry.rotation`)."""
+
+    @property
+    def log(self) -> VerifierKey:
+        """Signs tree heads."""
+
+    @property
+    def author(self) -> VerifierKey:
+        """Signs entries."""
+
+
+class ReplayedTree(Protocol):
+    """The Merkle tree over entries that were read, computed from their bytes."""
+
+    @property
+    def size(self) -> int:
+        """Entries in it."""
+
+    def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
+        """Return roots of complete subtrees of 256^level leaves (see `HashSource`)."""
+
+    def frontier(self) -> Frontier:
+        """Return what is needed to append to the tree."""
 
 
 class HashSource(Protocol):
@@ -199,11 +269,36 @@ def read_envelope(data: bytes) -> Envelope:
         if not faults and canonical_json(value) != data:
             faults = ["the bytes are not canonical (RFC 8785)"]
         envelope = Envelope.model_validate(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise IntegrityError(f"the envelope is malformed: {_one_line(error)}") from error
     if faults:
         raise IntegrityError(f"the envelope is malformed: {faults[0]}")
     return envelope
+
+
+def read_outline(data: bytes) -> Outline:
+    """Return what the envelope of these bytes says; the quick form of `read_envelope`.
+
+    Raises:
+        IntegrityError: as `read_envelope`.
+    """
+    if len(data) <= MAX_ENVELOPE_BYTES and data.isascii():
+        match = _PLAIN_ENVELOPE.fullmatch(data.decode("ascii"))
+        if match:
+            actor, digest, identifier, kind, log, refs, subject, time = match.groups()
+            leaves = tuple(refs[1:-1].split('","')) if refs else ()
+            return Outline(actor, digest, identifier, kind, log, leaves, subject, time)
+    read = read_envelope(data)
+    return Outline(
+        actor=read.actor,
+        body_hash=read.body_hash,
+        id=read.id,
+        kind=read.kind,
+        log=read.log,
+        refs=tuple(read.refs),
+        subject=read.subject,
+        time=read.time,
+    )
 
 
 def read_body(kind: str, data: bytes) -> Body:
@@ -213,16 +308,54 @@ def read_body(kind: str, data: bytes) -> Body:
         IntegrityError: not canonical JSON in the ledger's profile, or it does not fit its kind.
     """
     try:
-        value = parse_json(data)
-        faults = profile_faults(value)
-        if not faults and canonical_json(value) != data:
-            faults = ["the bytes are not canonical (RFC 8785)"]
+        value = _plain_value(data)
+        faults: list[str] = []
+        if value is None:
+            value = parse_json(data)
+            faults = profile_faults(value)
+            if not faults and canonical_json(value) != data:
+                faults = ["the bytes are not canonical (RFC 8785)"]
         body = parse_body(kind, value)
-    except (ValueError, InvalidFileError) as error:
+    except (ValueError, RecursionError, InvalidFileError) as error:
         raise IntegrityError(f"the body is malformed: {_one_line(error)}") from error
     if faults:
         raise IntegrityError(f"the body is malformed: {faults[0]}")
     return body
+
+
+def _plain_value(data: bytes) -> Json | None:
+    """Return the value of JSON that is canonical and in the profile; None where unsure.
+
+    Bytes that are written again as they were have no spaces, no key twice and no other spelling of
+    a string; the order of keys and the profile are looked at in `_is_plain`. No null is plain, so
+    that None says nothing of the bytes.
+    """
+    try:
+        # Every part of a text in normal form C is in normal form C.
+        if not data.isascii() and not unicodedata.is_normalized("NFC", data.decode()):
+            return None
+        value = from_json(data, allow_inf_nan=False)
+    except ValueError:
+        return None
+    return value if _is_plain(value) and to_json(value) == data else None
+
+
+def _is_plain(value: Json) -> bool:
+    kind = type(value)
+    if kind is str or kind is bool:
+        return True
+    if kind is int:
+        return bool(-MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER)
+    if kind is list:
+        return all(map(_is_plain, value))
+    if kind is not dict:
+        return False
+    before = ""
+    for key, item in value.items():
+        if key <= before or not _PLAIN_KEY.fullmatch(key) or not _is_plain(item):
+            return False
+        before = key
+    return True
 
 
 def read_entry(stored: StoredEntry, origin: str) -> Entry:
@@ -235,23 +368,28 @@ def read_entry(stored: StoredEntry, origin: str) -> Entry:
         IntegrityError: one of them is wrong; the message names the entry.
     """
     try:
-        envelope = read_envelope(stored.envelope)
+        outline = read_outline(stored.envelope)
         if leaf_hash(stored.envelope) != stored.leaf:
             raise IntegrityError("the leaf hash is not that of the envelope")
-        if envelope.log != origin:
-            raise IntegrityError(f"it belongs to log {envelope.log!r}")
-        body = _read_bound_body(stored, envelope)
+        if outline.log != origin:
+            raise IntegrityError(f"it belongs to log {outline.log!r}")
+        body = _read_bound_body(stored, outline)
     except IntegrityError as error:
         raise IntegrityError(f"{name_of(stored)}: {error}", remedy="workbench verify") from error
+    return entry_of(stored, outline, body)
+
+
+def entry_of(stored: StoredEntry, outline: Outline, body: Body) -> Entry:
+    """Return the entry of parts whose hashes were checked."""
     return Entry(
         sequence=stored.sequence,
         leaf=stored.leaf.hex(),
-        id=envelope.id,
-        kind=envelope.kind,
-        subject=envelope.subject,
-        time=envelope.time,
-        actor=envelope.actor,
-        refs=tuple(envelope.refs),
+        id=outline.id,
+        kind=outline.kind,
+        subject=outline.subject,
+        time=outline.time,
+        actor=outline.actor,
+        refs=outline.refs,
         body=body,
         envelope=stored.envelope,
         body_bytes=stored.body,
@@ -260,12 +398,12 @@ def read_entry(stored: StoredEntry, origin: str) -> Entry:
     )
 
 
-def _read_bound_body(stored: StoredEntry, envelope: Envelope) -> Body:
+def _read_bound_body(stored: StoredEntry, outline: Outline) -> Body:
     if stored.is_hidden:
         return Hidden()
-    if body_hash(stored.salt, stored.body) != envelope.body_hash:
+    if body_hash(stored.salt, stored.body) != outline.body_hash:
         raise IntegrityError("the body is not the one that was hashed")
-    return read_body(envelope.kind, stored.body)
+    return read_body(outline.kind, stored.body)
 
 
 def name_of(stored: StoredEntry) -> str:

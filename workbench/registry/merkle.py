@@ -81,7 +81,12 @@ def frontier_of(leaf_hashes: Iterable[bytes]) -> Frontier:
 
 def tree_root(leaf_hashes: Iterable[bytes]) -> bytes:
     """Return the root of the tree over these leaf hashes."""
-    return frontier_of(leaf_hashes).root()
+    level = list(leaf_hashes)
+    while len(level) > 1:
+        # A last hash without a sibling rises as it is: the tree of RFC 6962, level by level.
+        paired = [node_hash(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+        level = [*paired, *level[len(paired) * 2 :]]
+    return level[0] if level else EMPTY_ROOT
 
 
 def inclusion_proof(leaf_hashes: Sequence[bytes], index: int) -> list[bytes]:

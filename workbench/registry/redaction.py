@@ -5,6 +5,7 @@ without a reason in the log. What a crash leaves in between is erased when the l
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from workbench.errors import ConflictError, IntegrityError, InvalidFileError, NotFoundError
@@ -77,12 +78,21 @@ def require_redactable(target: Entry, *, reason: str) -> None:
         InvalidFileError: no reason is given.
         ConflictError: the entry is of a kind that is never erased, or erased already.
     """
-    name = f"entry {target.sequence} ({target.kind} {target.id})"
     if not reason.strip():
         raise InvalidFileError(
             "a redaction has a reason, which is published",
             remedy='--reason "names a person", without repeating what is erased',
         )
+    refuse_unerasable(target)
+
+
+def refuse_unerasable(target: Entry) -> None:
+    """Refuse an entry that is never erased, or is erased already.
+
+    Raises:
+        ConflictError: it is one of them.
+    """
+    name = f"entry {target.sequence} ({target.kind} {target.id})"
     fault = redaction_fault(target.subject, target)
     if fault:
         raise ConflictError(f"{fault}", remedy="workbench verify shows what rests on it")
@@ -93,6 +103,29 @@ def require_redactable(target: Entry, *, reason: str) -> None:
 def consequence(target: Entry) -> str:
     """Return what is lost with the entry's body, in one sentence without a full stop."""
     return _CARRIES.get(target.kind, _RESULT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftRedaction:
+    """What erasing one entry's content would mean, to be shown before it is done."""
+
+    target: Entry
+    consequence: str
+    """What is lost with it."""
+    out_of_reach: tuple[str, ...] = OUT_OF_REACH
+    """What is not erased."""
+
+
+def draft_redaction(source: LogSource, name: str) -> DraftRedaction:
+    """Return what a redaction of the named entry would mean.
+
+    Raises:
+        NotFoundError: there is no such entry, or there are several.
+        ConflictError: it is of a kind that is never erased, or erased already.
+    """
+    target = find_entry(source, name)
+    refuse_unerasable(target)
+    return DraftRedaction(target=target, consequence=consequence(target))
 
 
 def pending_erasures(

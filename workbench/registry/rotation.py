@@ -101,6 +101,10 @@ class KeyChain:
         # The first entry is announced by the key that it names.
         return self._before("author", max(sequence, 1))
 
+    def history(self, role: Role) -> tuple[tuple[int, VerifierKey], ...]:
+        """Return each key of a role with the sequence of the entry that put it in force."""
+        return tuple(self._keys[role])
+
     def knows(self, vkey: str) -> bool:
         """Return whether this is the log's key, now or before a rotation."""
         return any(str(key) == vkey.strip() for _, key in self._keys["log"])

@@ -6,12 +6,15 @@ what a crash left, or undoes it when the entry was never written. All of it unde
 """
 
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.errors import IntegrityError
+from workbench.errors import IntegrityError, InvalidFileError
+from workbench.registry.entries import KeyRotation
 from workbench.registry.files import sync_folder, write_atomic, write_once
 from workbench.registry.keys import AUTHOR_KEY, LOG_KEY, RETIRED, WAITING, Keys, load_keys
-from workbench.registry.notes import SigningKey
+from workbench.registry.log import Entry
+from workbench.registry.notes import SigningKey, VerifierKey
 from workbench.registry.rotation import KeyChain, Role
 
 KEY_FILES: dict[Role, str] = {"log": LOG_KEY, "author": AUTHOR_KEY}
@@ -89,6 +92,62 @@ def key_of(keys: Keys, role: Role) -> SigningKey:
 def retired_path(folder: Path, role: Role, key: SigningKey) -> Path:
     """Return where a key that was replaced is kept."""
     return folder / f"{KEY_FILES[role]}.{RETIRED}{key.verifier.key_id.hex()}"
+
+
+def path_of_old(folder: Path, entry: Entry) -> Path:
+    """Return where the private key that a rotation replaced is kept.
+
+    Raises:
+        InvalidFileError: the entry is no rotation.
+    """
+    body = entry.body
+    if not isinstance(body, KeyRotation):
+        raise InvalidFileError(f"entry {entry.sequence} ({entry.kind}) replaces no key")
+    key_id = VerifierKey.parse(body.old_key).key_id.hex()
+    return folder / f"{KEY_FILES[body.role]}.{RETIRED}{key_id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyLine:
+    """One key that spoke for a log."""
+
+    role: Role
+    vkey: str
+    """C2SP verifier key: public, to be handed out."""
+    key_id: str
+    since: int
+    """Sequence of the entry that put it in force."""
+    until: int | None
+    """Sequence of the rotation that ended that; None while it is in force."""
+    private: str
+    """Path of the private key; empty when it is not here."""
+
+
+def key_lines(chain: KeyChain, folder: Path) -> tuple[KeyLine, ...]:
+    """Return every key of a chain, the log's before the author's, each oldest first."""
+    return tuple(line for role in KEY_FILES for line in _lines_of(role, chain, folder))
+
+
+def _lines_of(role: Role, chain: KeyChain, folder: Path) -> list[KeyLine]:
+    history = chain.history(role)
+    ends: list[int | None] = [sequence for sequence, _ in history[1:]]
+    lines = []
+    for (since, key), until in zip(history, [*ends, None], strict=True):
+        name = KEY_FILES[role]
+        if until is not None:
+            name = f"{name}.{RETIRED}{key.key_id.hex()}"
+        path = folder / name
+        lines.append(
+            KeyLine(
+                role=role,
+                vkey=str(key),
+                key_id=key.key_id.hex(),
+                since=since,
+                until=until,
+                private=str(path) if path.is_file() else "",
+            )
+        )
+    return lines
 
 
 def _waiting(folder: Path, name: str) -> Path:
