@@ -19,6 +19,7 @@ from workbench.registry.entries import Amendment, Approval, ApprovalRule, SweepS
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
 from workbench.registry.notes import SigningKey, sign_note
+from workbench.registry.verify import verify_log
 
 FIRST, SECOND, OTHER = (
     SigningKey(name=f"reviews.example.com/{i}", seed=bytes([i]) * 32) for i in (1, 2, 3)
@@ -225,3 +226,13 @@ def test_notes_of_a_file_are_told_apart_and_keep_their_bytes() -> None:
 def test_file_that_holds_no_approval_is_refused(text: str) -> None:
     with pytest.raises(InvalidFileError):
         approval_notes(text)
+
+
+def test_verification_finds_what_ran_without_its_approvals(story: Story) -> None:
+    story.approve(FIRST, "first")
+    assert verify_log(story.ledger, vkey=story.ledger.vkey, kept_head=None).passed
+    story.sweep()
+    report = verify_log(story.ledger, vkey=story.ledger.vkey, kept_head=None)
+    first = next(check for check in report.checks if not check.passed)
+    assert first.name == "order of conduct"
+    assert "1 of 2 approvals" in str(first)
