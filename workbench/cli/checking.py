@@ -34,7 +34,7 @@ def print_rule(rule: RuleReach) -> None:
     headings = ["outcome", "if the bounds [L, U] of the improvement"]
     rows = [[outcome.outcome, outcome.given_by] for outcome in rule.outcomes]
     if rule.noise is not None:
-        headings += [f"if truly {rule.effect:+g}", f"{rule.other:+g}"]
+        headings += [f"if truly {rule.effect:+g}", f"if {rule.other:g}"]
         for row, outcome in zip(rows, rule.outcomes, strict=True):
             row += [_percent(outcome.if_effect), _percent(outcome.if_other)]
     print_table(headings, rows)
@@ -91,7 +91,8 @@ def print_checked(checked: Checked, *, as_json: bool) -> None:
     checked.require()
     if checked.plan is not None:
         print_plan(checked.plan)
-        if checked.plan.detectable_sd is not None:
+        known = checked.rule is not None and checked.rule.noise is not None
+        if checked.plan.detectable_sd is not None and not known:
             _wrapped(
                 "The effect you call worth acting on is shown with power 0.8 if the seeds of an "
                 f"arm vary by at most {checked.plan.detectable_sd:.2g} (standard deviation)."

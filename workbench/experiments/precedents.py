@@ -20,6 +20,7 @@ from workbench.registry.entries import (
     Withdrawal,
 )
 from workbench.registry.log import Entry, LogSource
+from workbench.registry.proposal import PLACEHOLDER
 
 MOST = 5
 """Precedents that are named; the closest ones."""
@@ -106,6 +107,7 @@ def question_of(
     """Return the question of a proposal's values, typed or as the ledger froze them."""
     values = frozen if isinstance(frozen, Mapping) else {}
     design, measures = _below(values, "design"), _below(values, "measures")
+    claim = str(_below(values, "decision").get("claim", ""))
     return Question(
         title=title or str(values.get("title", "")),
         kind=str(values.get("kind", "")),
@@ -114,7 +116,7 @@ def question_of(
         width=width,
         scales=tuple(map(str, design.get("scales") or ())),
         seeds=design.get("seeds"),
-        claim=str(_below(values, "decision").get("claim", "")),
+        claim="" if PLACEHOLDER in claim else claim,
         metric=str(_below(measures, "primary").get("metric", "")),
     )
 
