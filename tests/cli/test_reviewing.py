@@ -271,3 +271,47 @@ def test_status_and_chronicle_say_who_approved(
     text = (reviewed_lab.root / "reports" / SUBJECT / "chronicle.md").read_text("utf-8")
     assert "2 required, given by first and second." in text
     assert "Approved by the reviewer first." in text
+
+
+def test_amendment_waits_for_the_reviewers_again(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command
+) -> None:
+    for path in keys.values():
+        workbench("approve", "1", "--key", str(path), "--yes", lab=reviewed_lab)
+    file = reviewed_lab.root / "experiments" / SUBJECT / "proposal.md"
+    text = file.read_text("utf-8").replace("alpha: 0.05", "alpha: 0.04")
+    file.write_text(text, "utf-8")
+    reviewed_lab.commit("Be stricter")
+    reason = ("--reason-class", "error", "--reason", "0.05 was a slip", "--yes")
+    said = workbench("amend", "1", *reason, lab=reviewed_lab)
+    assert said.code == 0, said.err
+    said = workbench("sweep", "1", lab=reviewed_lab)
+    assert said.code == 4
+    assert "the amendment" in said.err
+    assert "the registration" not in said.err
+    said = workbench("approve", "1", "--key", str(keys["first"]), "--yes", lab=reviewed_lab)
+    assert "changes  proposal decision.alpha: 0.05 -> 0.04" in said.out
+    assert "before any run; 0.05 was a slip" in said.out
+    workbench("approve", "1", "--key", str(keys["second"]), "--yes", lab=reviewed_lab)
+    reviewed_lab.open()._plan("1", exploratory=False)
+    assert workbench("verify", lab=reviewed_lab).code == 0
+
+
+def test_embargoed_registration_cannot_be_approved_unread(
+    filed_lab: LabFolder, keys: dict[str, Path], workbench: Command, tmp_path: Path
+) -> None:
+    settings = filed_lab.root / "workbench.toml"
+    vkey = SigningKey.parse(keys["first"].read_text("utf-8")).verifier
+    text = settings.read_text("utf-8")
+    settings.write_text(f'{text}\napprovals_required = 1\n[reviewers]\nfirst = "{vkey}"\n', "utf-8")
+    filed_lab.commit()
+    embargo = ("--embargo-until", "2099-12-31", "--embargo-reason", "under review")
+    assert workbench("register", "1", *embargo, lab=filed_lab).code == 0
+    workbench("publish", lab=filed_lab)
+    clone = filed_lab.copy(tmp_path / "clone")
+    (clone.root / ".workbench" / "ledger.db").unlink()
+    for arguments in ((), ("--key", str(keys["first"]), "--yes")):
+        said = workbench("approve", "1", *arguments, lab=clone)
+        assert (said.code, "what they cannot read" in " ".join(said.err.split())) == (5, True)
+    assert workbench("approve", "1", "--key", str(keys["first"]), "--yes", lab=filed_lab).code == 0
+    assert len(filed_lab.bodies("approval")) == 1

@@ -35,8 +35,9 @@ def approvals_of(source: LogSource, experiment: str) -> tuple[Promise, ...]:
 
     Raises:
         NotRegisteredError: it is not registered.
+        ConflictError: its body is hidden, so that its rule cannot be read here.
     """
-    _required_registration(source, experiment)
+    _refuse_hidden(_required_registration(source, experiment))
     return promises(list(source.entries(subject=experiment)))
 
 
@@ -155,9 +156,9 @@ def _required_rule(registration: Entry) -> ApprovalRule:
 def _refuse_hidden(entry: Entry) -> None:
     if not isinstance(entry.body, Registration | Amendment):
         raise ConflictError(
-            f"the body of entry {entry.sequence} ({entry.kind}) is not here, and nobody approves "
-            "what they cannot read",
-            remedy="ask the lab for access to its store",
+            f"the body of entry {entry.sequence} ({entry.kind}) is withheld or redacted, and nobody "
+            "approves what they cannot read",
+            remedy="work where the lab's store is, or wait until the embargo ends",
         )
 
 
