@@ -164,6 +164,7 @@ def test_registration_without_a_rule_needs_none(ledger: Ledger) -> None:
     story = Story(ledger, None)
     assert promises(story.entries()) == ()
     story.sweep()
+    story.approve(FIRST, "first")
     assert story.faults() == []
 
 

@@ -48,6 +48,12 @@ def test_values_frozen_under_the_first_version_are_read_as_its_text_is() -> None
     assert Proposal.model_validate(frozen, strict=False) == parse_proposal(text, "proposal.md")
 
 
+def test_first_version_without_contingencies_has_none() -> None:
+    value = front_matter(FIRST.read_text("utf-8"), "proposal.md")[0].value
+    del value["contingencies"]
+    assert Proposal.model_validate(value).contingencies == ()
+
+
 def test_newest_version_survives_the_ledger() -> None:
     text = text_v1(**{
         "proposal: v1": "proposal: v2\nembargo: {until: 2030-01-31, reason: review}",

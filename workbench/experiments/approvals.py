@@ -156,8 +156,8 @@ def _required_rule(registration: Entry) -> ApprovalRule:
 def _refuse_hidden(entry: Entry) -> None:
     if not isinstance(entry.body, Registration | Amendment):
         raise ConflictError(
-            f"the body of entry {entry.sequence} ({entry.kind}) is withheld or redacted, and nobody "
-            "approves what they cannot read",
+            f"the body of entry {entry.sequence} ({entry.kind}) is withheld or redacted, and "
+            "nobody approves what they cannot read",
             remedy="work where the lab's store is, or wait until the embargo ends",
         )
 
