@@ -36,7 +36,11 @@ class Settings(BaseSettings):
     reviewers: dict[str, str] = {}
     """C2SP verifier key by short name; table ``[reviewers]``. Frozen by each registration."""
     store_url: str = "sqlite:///.workbench/ledger.db"
-    """SQLAlchemy URL; a relative SQLite path is taken from the lab's root."""
+    """SQLite file, or ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``, one schema a log.
+
+    A relative SQLite path is taken from the lab's root. The password of a database belongs in
+    ``PGPASSWORD``, not in the file.
+    """
     mlflow_uri: str = "sqlite:///.workbench/mlflow.db"
     optuna_url: str = "sqlite:///.workbench/optuna.db"
     keys_dir: Path = Field(default_factory=default_keys_dir)

@@ -40,6 +40,10 @@ def status(as_json: AsJson = False) -> None:
     ]
     headings = ["experiment", "stage", "detail", "spent", "next: workbench …"]
     print_table(headings, rows, shortened="experiment")
+    for line in statuses:
+        counts = ", ".join(f"{n} {name}" for name, n in line.deviations_by_category.items())
+        if counts:
+            say(f"deviations of {line.experiment[:4]}: {counts}")
     wasted = sum(line.wasted_device_seconds for line in statuses)
     if wasted:
         say(f"{seconds(wasted)} of it gave no usable value.")
@@ -73,19 +77,24 @@ def verify(
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
     from workbench.lab import Lab
+    from workbench.registry.published import PublishedLog
+    from workbench.reports.forerunners import verify_forerunners
     from workbench.reports.verification import verify_published
 
     kept = read_text(head) if head else None
     if published is None:
-        report = Lab.open().verify(kept_head=kept)
+        lab = Lab.open()
+        report = lab.verify(kept_head=kept)
+        before = lab.verify_forerunners() if report.passed else ()
     else:
         report = verify_published(published, vkey=key or None, kept_head=kept)
+        before = verify_forerunners(PublishedLog(published), published) if report.passed else ()
     if as_json:
-        print_json(asdict(report))
+        print_json({**asdict(report), "forerunners": [asdict(found) for found in before]})
     else:
-        for line in report.lines():
+        for line in (*report.lines(), *(line for found in before for line in found.lines())):
             say(line)
-    if not report.passed:
+    if not report.passed or not all(found.passed for found in before):
         raise typer.Exit(6)
 
 

@@ -60,9 +60,8 @@ class OrderCheck(Examination):
 
     def take(self, batch: Batch) -> Iterator[str]:
         """Yield where an entry does not rest on what it must rest on."""
-        for at, outline in enumerate(batch.outlines):
-            if outline.kind in _FOLLOWED or outline.kind in self._steps:
-                yield from self._faults(batch.entry(at))
+        for at in batch.of_kinds(_FOLLOWED | self._steps.keys()):
+            yield from self._faults(batch.entry(at))
 
     def close(self) -> Iterator[str]:
         """Yield the redactions that erase what must stay."""
@@ -155,16 +154,15 @@ class AnchorCheck(Examination):
 
     def take(self, batch: Batch) -> Iterator[str]:
         """Yield where an anchor does not."""
-        for at, outline in enumerate(batch.outlines):
-            if outline.kind == Registration.kind:
-                leaf = batch.leaves[at].hex()
-                self._registered[leaf] = (outline.subject, batch.start + at)
-            elif outline.kind == Anchor.kind:
-                self._count += 1
-                entry = batch.entry(at)
-                fault = self._fault(entry) if isinstance(entry.body, Anchor) else ""
-                if fault:
-                    yield f"{_name(entry)}: {fault}"
+        for at in batch.of_kinds((Registration.kind, Anchor.kind)):
+            entry = batch.entry(at)
+            if entry.kind == Registration.kind:
+                self._registered[entry.leaf] = (entry.subject, entry.sequence)
+                continue
+            self._count += 1
+            fault = self._fault(entry)
+            if fault:
+                yield f"{_name(entry)}: {fault}"
 
     def extent(self) -> str:
         """Return how many anchors there were."""
@@ -220,13 +218,11 @@ class SeedCheck(Examination):
 
     def take(self, batch: Batch) -> Iterator[str]:
         """Yield the runs that use other ones."""
-        for at, outline in enumerate(batch.outlines):
-            step = self._steps.get(outline.kind)
-            if step is not None:
-                entry = batch.entry(at)
-                fault = step(entry)
-                if fault:
-                    yield f"{_name(entry)}: {fault}"
+        for at in batch.of_kinds(self._steps):
+            entry = batch.entry(at)
+            fault = self._steps[entry.kind](entry)
+            if fault:
+                yield f"{_name(entry)}: {fault}"
 
     def extent(self) -> str:
         """Return how many attempts there were."""

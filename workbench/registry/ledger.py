@@ -12,11 +12,13 @@ from workbench.registry.heads import SignedHead, parse_head
 from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import (
     RECORD_FORMAT,
+    Columns,
     Entry,
     KeysInForce,
     LogSource,
     ReplayedTree,
     StoredEntry,
+    columns_of,
     read_entry,
 )
 from workbench.registry.redaction import What, pending_erasures, require_redactable
@@ -76,10 +78,16 @@ class Ledger:
             author_key=str(keys.author.verifier),
             predecessor=predecessor,
         )
-        with store.lock():
-            if store.tree().size:
-                raise ConflictError(f"{store.place} already holds a log", remedy="workbench status")
-            writer.append(genesis, checked_body(genesis), "lab", ())
+        try:
+            with store.lock():
+                if store.tree().size:
+                    raise ConflictError(
+                        f"{store.place} already holds a log", remedy="workbench status"
+                    )
+                writer.append(genesis, checked_body(genesis), "lab", ())
+        except BaseException:
+            store.close()
+            raise
         return cls(store=store, origin=origin, keys=keys, writer=writer)
 
     @classmethod
@@ -103,10 +111,14 @@ class Ledger:
         store = open_store(url)
         writer = Writer(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
         ledger = cls(store=store, origin=origin, keys=keys, writer=writer)
-        with store.lock():
-            writer.take_up_keys()
-            writer.healed_tree(store.tree())
-            ledger._erase_redacted()
+        try:
+            with store.lock():
+                writer.take_up_keys()
+                writer.healed_tree(store.tree())
+                ledger._erase_redacted()
+        except BaseException:
+            store.close()
+            raise
         return ledger
 
     @classmethod
@@ -152,7 +164,9 @@ class Ledger:
             InvalidFileError: the body, the subject or a reference cannot be recorded.
             NotFoundError: a reference is to no entry of this log.
             IntegrityError: the store is not a continuation of the last signed head.
-            StoreUnavailableError: the store cannot be written; nothing was recorded.
+            StoreUnavailableError: the store cannot be written. Nothing was recorded, unless the
+                disk filled up or the server went away after the commit: then the entry is there,
+                and the next writer signs it.
         """
         writer, body_bytes = self._writing(), checked_body(body)
         with self._store.lock():
@@ -279,6 +293,10 @@ class Ledger:
     def records(self, *, since: int = 0) -> Iterator[StoredEntry]:
         """Yield the entries that the newest signed head covers, unchecked, from ``since`` on."""
         yield from self._store.records(since=since, below=self.head().size)
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the same entries in batches."""
+        return columns_of(self.records())
 
     def notes(self) -> Iterator[str]:
         """Yield every head that was signed, oldest first."""

@@ -18,6 +18,12 @@ def leaf_hash(data: bytes) -> bytes:
     return hashlib.sha256(b"\x00" + data).digest()
 
 
+def leaf_hashes(entries: Iterable[bytes]) -> list[bytes]:
+    """Return `leaf_hash` of each."""
+    sha256 = hashlib.sha256
+    return [sha256(b"\x00" + data).digest() for data in entries]
+
+
 def node_hash(left: bytes, right: bytes) -> bytes:
     """Return SHA-256(0x01 ‖ left ‖ right) (RFC 6962, section 2.1)."""
     return hashlib.sha256(b"\x01" + left + right).digest()
@@ -79,12 +85,13 @@ def frontier_of(leaf_hashes: Iterable[bytes]) -> Frontier:
     return frontier
 
 
-def tree_root(leaf_hashes: Iterable[bytes]) -> bytes:
+def tree_root(leaves: Iterable[bytes]) -> bytes:
     """Return the root of the tree over these leaf hashes."""
-    level = list(leaf_hashes)
+    sha256, level = hashlib.sha256, list(leaves)
     while len(level) > 1:
         # A last hash without a sibling rises as it is: the tree of RFC 6962, level by level.
-        paired = [node_hash(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+        pairs = zip(level[::2], level[1::2], strict=False)
+        paired = [sha256(b"\x01" + left + right).digest() for left, right in pairs]
         level = [*paired, *level[len(paired) * 2 :]]
     return level[0] if level else EMPTY_ROOT
 

@@ -11,8 +11,15 @@ from pathlib import Path
 
 from workbench.errors import IntegrityError, NotFoundError
 from workbench.registry.heads import SignedHead, parse_head
-from workbench.registry.log import Entry, KeysInForce, ReplayedTree, StoredEntry, read_entry
-from workbench.registry.merkle import HASH_SIZE, leaf_hash
+from workbench.registry.log import (
+    Columns,
+    Entry,
+    KeysInForce,
+    ReplayedTree,
+    StoredEntry,
+    read_entry,
+)
+from workbench.registry.merkle import HASH_SIZE, leaf_hashes
 from workbench.registry.places import Folder, Place
 from workbench.registry.proofs import HEIGHT, TileHashes
 from workbench.registry.tiles import (
@@ -91,21 +98,28 @@ class PublishedLog:
         Raises:
             IntegrityError: a file is missing, cut short or malformed.
         """
+        for columns in self._columns(since):
+            for at, sequence in enumerate(columns.sequences):
+                if sequence >= since:
+                    yield columns.stored(at)
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the same entries, all of them, a tile at a time."""
+        return self._columns(0)
+
+    def _columns(self, since: int) -> Iterator[Columns]:
         for tile in level_tiles(0, self.head().size, since):
             leaves = self._part(tile, lambda of: of.path, read_tile)
             envelopes = self._part(tile, lambda of: of.bundle_path, read_bundle)
-            bodies = read_bodies(self.read(tile.body_path), tile)
-            parts = zip(leaves, envelopes, bodies, strict=True)
-            for sequence, (leaf, envelope, (body, salt, signature)) in enumerate(parts, tile.start):
-                if sequence >= since:
-                    yield StoredEntry(
-                        sequence=sequence,
-                        leaf=leaf,
-                        envelope=envelope,
-                        salt=salt,
-                        body=body,
-                        signature=signature,
-                    )
+            bodies, salts, signatures = read_bodies(self.read(tile.body_path), tile)
+            yield Columns(
+                sequences=range(tile.start, tile.start + tile.width),
+                leaves=leaves,
+                envelopes=envelopes,
+                salts=salts,
+                bodies=bodies,
+                signatures=signatures,
+            )
 
     def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
         """Return hashes of the tree from the tiles, unchecked (see `HashSource`).
@@ -140,22 +154,30 @@ class PublishedLog:
                 yield f"{name} is not what the entries give"
 
     def _agrees(self, name: str, tree: ReplayedTree) -> bool:
-        """Return whether a file below ``tile/`` holds what its name says of this tree."""
+        """Return whether a file below ``tile/`` holds what its name says of this tree.
+
+        Of what the head does not cover yet, only the size is looked at: a publication may be on its
+        way.
+        """
         match = _TILE_NAME.fullmatch(name)
         if not match:
             return False
         level = 0 if match[1] == "entries" else int(match[1])
         index = int(re.sub(r"\D", "", match[2]))
         tile = Tile(level=level, index=index, width=int(match[3] or WIDTH))
-        if not 0 < tile.width <= WIDTH or tile.start + tile.width > tree.size >> (HEIGHT * level):
-            return False
-        expected = tree.hashes(level, tile.start, tile.start + tile.width)
+        available = tree.size >> (HEIGHT * level)
+        covered = min(max(available - tile.start, 0), tile.width)
         try:
-            if match[1] != "entries":
-                return read_tile(self.read(name), tile) == expected
-            return [leaf_hash(data) for data in read_bundle(self.read(name), tile)] == expected
+            data = self.read(name)
+            if match[1] == "entries":
+                found = leaf_hashes(read_bundle(data, tile))
+            else:
+                found = read_tile(data, tile)
         except IntegrityError:
             return False
+        return found[:covered] == (
+            tree.hashes(level, tile.start, tile.start + covered) if covered else []
+        )
 
     def _part(
         self,

@@ -5,7 +5,7 @@ of a million entries takes 40 MB and every reference and every earlier root is c
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from workbench.errors import IntegrityError
 from workbench.registry.merkle import HASH_SIZE, Frontier, tree_root
@@ -38,29 +38,38 @@ class GrowingTree:
             self._reindex()
         else:
             self._index(leaves, before)
+        if before % WIDTH == 0 and len(leaves) == WIDTH:
+            self._keep(0, tree_root(leaves))
+            return
         for tile in range(before // WIDTH, self.size // WIDTH):
-            self._complete(0, tile)
+            self._keep(0, tree_root(self.hashes(0, tile * WIDTH, (tile + 1) * WIDTH)))
 
-    def _complete(self, level: int, tile: int) -> None:
-        """Keep the root of a full tile, and of each one above that it fills."""
+    def _keep(self, level: int, found: bytes) -> None:
+        """Keep the root of a full tile of a level, and that of each one above which it fills."""
         if level == len(self._levels):
             self._levels.append([])
         above = self._levels[level]
-        above.append(tree_root(self.hashes(level, tile * WIDTH, (tile + 1) * WIDTH)))
+        above.append(found)
         if len(above) % WIDTH == 0:
-            self._complete(level + 1, len(above) // WIDTH - 1)
+            self._keep(level + 1, tree_root(above[-WIDTH:]))
 
     def position(self, leaf: bytes) -> int:
         """Return where the leaf hash stands first, -1 when it is not in the tree."""
-        slots, mask = self._slots, len(self._slots) - 1
-        # Python keys this hash anew in each process, so that no log can be made to collide.
-        slot = hash(leaf) & mask
-        while slots[slot]:
-            at = slots[slot] - 1
-            if self._leaves[at * HASH_SIZE : (at + 1) * HASH_SIZE] == leaf:
-                return at
-            slot = (slot + 1) & mask
-        return -1
+        return self.positions((leaf,))[0]
+
+    def positions(self, leaves: Iterable[bytes]) -> list[int]:
+        """Return where each leaf hash stands first, -1 for those that are not in the tree."""
+        slots, mask, held = self._slots, len(self._slots) - 1, self._leaves
+        found = []
+        for leaf in leaves:
+            # Python keys this hash anew in each process, so that no log can be made to collide.
+            slot = hash(leaf) & mask
+            place = slots[slot]
+            while place and held[place * HASH_SIZE - HASH_SIZE : place * HASH_SIZE] != leaf:
+                slot = (slot + 1) & mask
+                place = slots[slot]
+            found.append(place - 1)
+        return found
 
     def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
         """Return roots of complete subtrees of 256^level leaves (see `HashSource`).

@@ -12,6 +12,8 @@ _BODY_LINE = re.compile(
     rb'\{(?:"body":(.*),"salt":"([0-9a-f]{32})",)?"sequence":(0|[1-9][0-9]*),'
     rb'"signature":"([A-Za-z0-9+/=]*)"\}'
 )
+_SALT = b',"salt":"'
+_SALT_TEXT = re.compile(rb"[0-9a-f]{32}")
 WIDTH = 256
 """Hashes of a full tile and entries of a full bundle."""
 
@@ -168,8 +170,8 @@ def body_line(sequence: int, body: bytes, salt: bytes, signature: str) -> bytes:
     return b"{" + bound + f'"sequence":{sequence},"signature":"{signature}"}}\n'.encode()
 
 
-def read_bodies(data: bytes, tile: Tile) -> list[tuple[bytes, bytes, str]]:
-    """Return body, salt and signature of the entries of a tile; of a hole, the first two are empty.
+def read_bodies(data: bytes, tile: Tile) -> tuple[list[bytes], list[bytes], list[str]]:
+    """Return bodies, salts and signatures of the entries of a tile; a hole has the last one only.
 
     The file may hold more lines than the tile has entries: it grows until the tile is full.
 
@@ -180,12 +182,23 @@ def read_bodies(data: bytes, tile: Tile) -> list[tuple[bytes, bytes, str]]:
     if torn or len(lines) < tile.width:
         whole = f"{len(lines)} whole bodies of {tile.width}"
         raise IntegrityError(f"{tile.body_path} is cut short: {whole}")
-    found: list[tuple[bytes, bytes, str]] = []
+    bodies: list[bytes] = []
+    salts: list[bytes] = []
+    signatures: list[str] = []
     for sequence, line in enumerate(lines[: tile.width], tile.start):
-        match = _BODY_LINE.fullmatch(line)
-        if not match or int(match[3]) != sequence:
+        bound, found, tail = line.rpartition(_SALT)
+        if found and tail[32:] == b'","sequence":%d,"signature":""}' % sequence:
+            # Nearly every line: the body as it stands between `{"body":` and the salt.
+            body, salt, signature = bound[8:], tail[:32], b""
+            match = bound[:8] == b'{"body":' and _SALT_TEXT.fullmatch(salt)
+        else:
+            match = _BODY_LINE.fullmatch(line)
+            body, salt, number, signature = match.groups(b"") if match else (b"",) * 4
+            match = match if number == b"%d" % sequence else None
+        if not match:
             at = sequence - tile.start + 1
             raise IntegrityError(f"{tile.body_path} line {at} is not the body of entry {sequence}")
-        body, salt, _, signature = match.groups()
-        found.append((body or b"", bytes.fromhex((salt or b"").decode()), signature.decode()))
-    return found
+        bodies.append(body)
+        salts.append(bytes.fromhex(salt.decode()))
+        signatures.append(signature.decode())
+    return bodies, salts, signatures

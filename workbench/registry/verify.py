@@ -186,7 +186,7 @@ def verify_log(
     examined = _Examined(log)
     examined.read()
     checks = tuple(examined.checks())
-    head_holds = checks[0].passed
+    head_holds = checks[0].passed and not log.suspicion
     return LogReport(
         origin=log.key.name,
         size=log.head.size if head_holds else 0,
@@ -223,6 +223,8 @@ class _Examined:
             # What cannot be read is missing.
             self._note(_SIZE, [error.message])
         self._run(lambda each: each.close())
+        if self._log.suspicion and self._failed == len(STEPS):
+            self._note(0, [self._log.suspicion])
 
     def checks(self) -> Iterator[Check]:
         """Yield each check and how it went."""

@@ -47,6 +47,8 @@ class ExperimentStatus:
     exploratory_entries: int
     incidents: int
     deviations: int
+    deviations_by_category: dict[str, int]
+    """Distinct ones: the same deviation is recorded at each start; ``other`` without category."""
     amendments: int
     late_amendments: int
     """Made after outcomes were seen: the verdict is exploratory and void."""
@@ -83,6 +85,7 @@ class _Tally:
     exploratory: int = 0
     incidents: int = 0
     deviations: int = 0
+    deviated: dict[str, set[tuple[str, str, str]]] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> None:
         """Count one entry."""
@@ -101,6 +104,8 @@ class _Tally:
             self.incidents += 1
         elif isinstance(body, Deviation):
             self.deviations += 1
+            same = self.deviated.setdefault(body.category or "other", set())
+            same.add((body.what, body.registered, body.found))
         else:
             self._advance(body)
 
@@ -204,6 +209,7 @@ def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
         exploratory_entries=tally.exploratory,
         incidents=tally.incidents,
         deviations=tally.deviations,
+        deviations_by_category={name: len(same) for name, same in sorted(tally.deviated.items())},
         amendments=amendments,
         late_amendments=late,
         verdict=tally.verdict,

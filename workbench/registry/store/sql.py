@@ -7,7 +7,7 @@ heads are what shows a change.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
 from workbench.errors import ConflictError, IntegrityError
@@ -59,6 +59,18 @@ class SqlStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give the connections back. A later call opens new ones."""
+
+    @contextmanager
+    def closed_on_failure(self) -> Iterator[None]:
+        """Give the connections back if what is done meanwhile fails, for the caller gets no store.
+
+        The error goes on.
+        """
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     @abstractmethod
     def lock(self) -> AbstractContextManager[None]:
@@ -185,7 +197,7 @@ class SqlStore(ABC):
         for at in range(0, len(leaves), _CHUNK):
             chunk = leaves[at : at + _CHUNK]
             marks = ", ".join("?" * len(chunk))
-            rows = self._read(f"SELECT leaf FROM entries WHERE leaf IN ({marks})", *chunk)  # noqa: S608
+            rows = self._read(f"SELECT leaf FROM entries WHERE leaf IN ({marks})", *chunk)
             known.update(row[0] for row in rows)
         return [leaf for leaf in leaves if leaf not in known]
 
