@@ -41,7 +41,8 @@ def test_reveal_says_what_comes_next_and_twice_is_refused(
     workbench("register", "1", *EMBARGO, lab=filed_lab)
     said = workbench("reveal", "1", "--reason", "accepted", lab=filed_lab)
     assert said.code == 0
-    assert "workbench publish adds the content of 1 entries" in said.out
+    assert "to be published  1 entries with their content" in said.out
+    assert "Next: workbench publish" in said.out
     again = workbench("reveal", "1", lab=filed_lab)
     assert again.code == 5
     assert "no embargo" in again.err

@@ -59,6 +59,21 @@ def test_lost_store_is_restored_and_the_lab_goes_on(
     assert "there is a store" in again.err
 
 
+def test_restore_from_a_copy_of_the_store_has_what_was_never_published(
+    registered_lab: LabFolder, workbench: Command, tmp_path: Path
+) -> None:
+    """So a lab also moves to another kind of store."""
+    before = [entry.leaf for entry in registered_lab.entries()]
+    store = registered_lab.root / ".workbench" / "ledger.db"
+    store.rename(tmp_path / "old.db")
+    lose_store(registered_lab)
+    said = workbench("restore", "--from", str(tmp_path / "old.db"), lab=registered_lab)
+    assert (said.code, said.err) == (0, "")
+    assert [entry.leaf for entry in registered_lab.entries()] == before
+    assert workbench("note", "on we go", lab=registered_lab).code == 0
+    assert workbench("verify", lab=registered_lab).code == 0
+
+
 def test_restore_from_another_folder(
     published_lab: LabFolder, workbench: Command, tmp_path: Path
 ) -> None:

@@ -69,9 +69,10 @@ def reveal(
             }
         )
         return
-    say(f"Revealed {found.entry.subject} (entry {found.entry.sequence}); promised by {found.until}")
-    say(f"Next: workbench publish adds the content of {found.num_entries} entries to registry/,")
-    say(f"then workbench chronicle {number}")
+    say(f"Revealed {found.entry.subject} (entry {found.entry.sequence})")
+    say(f"  promised until  {found.until}")
+    say(f"  to be published  {found.num_entries} entries with their content")
+    say(f"Next: workbench publish, then workbench chronicle {number}")
 
 
 def redact(
@@ -120,9 +121,9 @@ def redact(
 
 
 def restore(
-    published: Annotated[
+    copy: Annotated[
         Path | None,
-        typer.Option("--from", help="Published files; the lab's registry/ if not given."),
+        typer.Option("--from", help="Published files or a SQLite store; registry/ if not given."),
     ] = None,
     accept_loss: Annotated[
         bool,
@@ -138,24 +139,26 @@ def restore(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin it without asking.")] = False,
 ) -> None:
-    """Make a lost store anew from the published files, or begin a log that continues it."""
+    """Make a lost store anew from a copy of the log, or begin a log that continues it."""
     from workbench.lab import Lab
 
     lab = Lab.open()
     if new_origin:
-        if published is not None:
+        if copy is not None:
             raise InvalidFileError(
-                "--new-origin continues what is in registry/, and --from names other files",
+                "--new-origin continues what is in registry/, and --from names another copy",
                 remedy="copy those files into registry/ first, then leave --from out",
             )
         _begin_successor(yes=yes)
         return
-    found = lab.restore(published=published, accept_loss=accept_loss)
-    say(f"Restored {found.head.size} entries of {lab.settings.origin} into {lab.store_url}")
+    found = lab.restore(copy=copy, accept_loss=accept_loss)
+    say(f"Restored {found.head.size} entries of {lab.settings.origin}")
+    say(f"  into {found.place}")
     if found.are_keys_old:
         say(f"The keys remember {found.kept.size} entries only: they come from a backup. If")
-        say("anything was registered or run since and is not published, stop here and use")
-        say("workbench restore --new-origin: one name must never stand for two histories.")
+        say("anything was registered or run since and is not in this copy, write nothing,")
+        say("remove this store, and use workbench restore --new-origin: one name must")
+        say("never stand for two histories.")
     for line in found.lost:
         say(f"  lost, and recorded as such  {line}")
     say("Next: workbench verify, then workbench status")
@@ -167,11 +170,9 @@ def _begin_successor(*, yes: bool) -> None:
     lab = Lab.open()
     say(f"Log {lab.settings.origin} cannot be continued here:")
     say(f"  {lab.why_lost()}")
-    say("A new log with new keys will name the old one. What is published of the old one moves to")
-    say(
-        "registry/predecessors and stays readable; what only its keys could add is over: registered"
-    )
-    say("experiments without a verdict must be registered anew.")
+    say("A new log with new keys will name the old one. What is published of the old")
+    say("one moves to registry/predecessors and stays readable. Registered experiments")
+    say("without a verdict must be registered anew.")
     if not yes:
         confirm("Begin it?", remedy="workbench restore --new-origin --yes")
     found = lab.begin_successor()
@@ -179,8 +180,8 @@ def _begin_successor(*, yes: bool) -> None:
     say(f"  old files  {found.kept}")
     for name in found.unfinished:
         say(f"  to be registered anew  {name}")
-    say("Next: back up the new keys (workbench keys show), workbench verify, then commit")
-    say("workbench.toml and registry/ and tell your readers the new log's key")
+    say("Next: back up the new keys (workbench keys show), workbench verify, commit")
+    say("workbench.toml and registry/, and give your readers the new log's key")
 
 
 def show(as_json: AsJson = False) -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 
 from workbench.errors import ConflictError, Fault, InvalidFileError
 from workbench.experiments.checking import Checked, check
-from workbench.experiments.filing import check_corpus
+from workbench.experiments.filing import check_corpus, check_evaluation_set
 from workbench.experiments.identity import NOT_IN_FORCE
 from workbench.experiments.locks import at_rest
 from workbench.experiments.registered import registered, registration_body
@@ -193,6 +193,7 @@ def _body(
         raise InvalidFileError(f"{draft.experiment} is incomplete")
     corpus = data if draft.changes_corpus and data is not None else before.data
     check_corpus(checked.recipe, corpus)
+    check_evaluation_set(checked.experiment, checked.proposal, corpus)
     documents = _documents(checked)
     return Amendment(
         experiment=draft.experiment,

@@ -17,11 +17,19 @@ from workbench.layout import Layout, slug
 from workbench.proxies.recipe import Recipe, dotted
 from workbench.proxies.recipe_file import load_recipe
 from workbench.registry.embargo import OpenEmbargo
-from workbench.registry.entries import Anchor, CodeState, DataState, Registration
+from workbench.registry.entries import (
+    Anchor,
+    ApprovalRule,
+    CodeState,
+    DataState,
+    Registration,
+    StatedPower,
+)
 from workbench.registry.heads import SignedHead
 from workbench.registry.ledger import Ledger
 from workbench.registry.located import decode
 from workbench.registry.log import Entry
+from workbench.registry.proposal import Proposal
 from workbench.registry.provenance import (
     NO_COMMIT,
     code_state,
@@ -116,6 +124,7 @@ def register(
     corpus: DataState,
     embargo_until: str = "",
     embargo_reason: str = "",
+    approvals: ApprovalRule | None = None,
 ) -> Receipt:
     """Freeze an experiment, append it to the ledger, anchor it and derive its seeds.
 
@@ -130,6 +139,7 @@ def register(
         embargo_until: Day by whose end a hidden registration is revealed, ``YYYY-MM-DD``; empty
             for what the proposal says.
         embargo_reason: Published at once.
+        approvals: What the lab requires before anything confirmatory runs; frozen.
 
     Raises:
         InvalidFileError: the files have faults, of which it carries all, or the embargo has.
@@ -141,10 +151,10 @@ def register(
         earlier = registration_entry(ledger, experiment)
         if earlier is not None:
             return _completed(ledger, earlier)
-        checked = check(layout, number, source=ledger)
+        checked = check(layout, number, source=ledger, today=ledger.now().date())
         checked.require()
         code = _committed_code(layout)
-        body = _frozen(checked, corpus, code, environment())
+        body = _frozen(checked, corpus, code, environment(), approvals)
         terms = embargo_terms(embargo_until, embargo_reason, checked.proposal)
         impose(ledger, experiment, terms)
         entry = ledger.append(body, subject=experiment)
@@ -187,13 +197,18 @@ def _anchored(
 
 
 def _frozen(
-    checked: Checked, corpus: DataState, code: CodeState, versions: Mapping[str, str]
+    checked: Checked,
+    corpus: DataState,
+    code: CodeState,
+    versions: Mapping[str, str],
+    approvals: ApprovalRule | None = None,
 ) -> Registration:
     checked.require()
     proposal, recipe = checked.proposal, checked.recipe
     if proposal is None or recipe is None or checked.full is None:
         raise InvalidFileError(f"{checked.experiment} is incomplete")
     check_corpus(recipe, corpus)
+    check_evaluation_set(checked.experiment, proposal, corpus)
     return Registration(
         experiment=checked.experiment,
         title=proposal.title,
@@ -208,7 +223,39 @@ def _frozen(
         arms=list(ARMS),
         num_seeds=proposal.design.seeds,
         host=host(),
+        approvals=approvals,
+        power=_stated_power(checked),
     )
+
+
+def _stated_power(checked: Checked) -> StatedPower | None:
+    rule = checked.rule
+    if rule is None or rule.power is None or rule.noise is None:
+        return None
+    return StatedPower(
+        effect=rule.effect,
+        noise_sd=rule.noise.sd,
+        noise_source=f"{rule.noise.origin}: {rule.noise.source}",
+        chances={o.outcome: o.if_effect for o in rule.outcomes if o.if_effect is not None},
+    )
+
+
+def check_evaluation_set(experiment: str, proposal: Proposal, corpus: DataState) -> None:
+    """Do nothing if the set that decides is the one that the proposal pins, or it pins none.
+
+    Raises:
+        ConflictError: the built corpus has another one.
+    """
+    primary = proposal.measures.primary
+    found = corpus.evaluation_sets.get(primary.evaluation_set, "")
+    if primary.evaluation_set_hash and primary.evaluation_set_hash != found:
+        raise ConflictError(
+            f"{experiment} must be decided on the {primary.evaluation_set} set "
+            f"{primary.evaluation_set_hash}, but the corpus {corpus.corpus!r} has "
+            f"{found or 'none'}",
+            remedy="use the recipe and the package versions of the experiment that it is from, or "
+            f'write measures.primary.evaluation_set_hash: "{found}"',
+        )
 
 
 def check_corpus(recipe: Recipe, corpus: DataState) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from workbench.canonical import sha256_hex
 from workbench.errors import ConflictError, InvalidFileError
+from workbench.experiments.approvals import require_approved
 from workbench.experiments.registered import refuse_withdrawn, registered
 from workbench.layout import Layout
 from workbench.proxies.recipe import FullScale, Recipe
@@ -53,10 +54,11 @@ def registered_plan(source: LogSource, subject: str) -> ExperimentPlan:
     What amendments changed is in it.
 
     Raises:
-        NotRegisteredError: there is no registration.
+        NotRegisteredError: there is no registration, or it waits for approvals.
         ConflictError: it was withdrawn.
     """
     found = registered(source, subject)
+    require_approved(source, subject)
     return ExperimentPlan(
         subject=subject,
         mode="confirmatory",

@@ -42,6 +42,7 @@ class Lab(Filing, Changing, Running, Reading, Anchoring, Keeping):
         provenance.ensure_repository(folder)
         lab = cls.open(folder, clock=clock)
         lab._create_ledger()
+        lab.write_schemas()
         return lab
 
     def _refuse_begun(self) -> None:

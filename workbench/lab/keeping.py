@@ -83,37 +83,44 @@ class Keeping(OpenedLab):
 
         return path_of_old(self.keys_folder, entry)
 
-    def restore(self, *, published: Path | None = None, accept_loss: bool = False) -> Restored:
-        """Make the lost store anew from the published files, under the same origin.
+    def restore(self, *, copy: Path | None = None, accept_loss: bool = False) -> Restored:
+        """Make the lost store anew, or one of another kind, under the same origin.
 
         Args:
-            published: Folder of the published files; the lab's own ``registry/`` if None.
+            copy: Folder of published files, or a SQLite store that is not the lab's; the lab's own
+                ``registry/`` if None.
             accept_loss: Go on although an embargo withheld content that only the lost store had,
                 and record that it is lost.
 
         Raises:
-            NotFoundError: the keys or the published files are not there.
-            IntegrityError: the files do not verify.
-            ConflictError: something that was signed is not in the files, or there is a store.
+            NotFoundError: the keys or the copy are not there.
+            IntegrityError: the copy does not verify.
+            ConflictError: something that was signed is not in the copy, or there is a store.
         """
+        from workbench.registry.ledger import Ledger
         from workbench.registry.published import PublishedLog
-        from workbench.registry.restore import record_losses, restore_store
+        from workbench.registry.restore import Restorable, record_losses, restore_store
 
         if self._has_store():
             raise ConflictError(
-                f"there is a store at {self.store_url}", remedy="workbench verify, or move it away"
+                "there is a store of this lab: nothing is restored over it",
+                remedy="workbench verify; if it is damaged, move it away and repeat the command",
             )
         self.layout.state.mkdir(parents=True, exist_ok=True)
-        found = restore_store(
-            PublishedLog(published or self.layout.registry),
+        origin, found = self.settings.origin, copy or self.layout.registry
+        source: Restorable = PublishedLog(found)
+        if found.is_file():
+            source = Ledger.inspect(url=f"sqlite:///{found.resolve()}", origin=origin)
+        made = restore_store(
+            source,
             url=self.store_url,
-            origin=self.settings.origin,
+            origin=origin,
             keys_dir=self.settings.keys_dir,
             accept_loss=accept_loss,
         )
         with self.ledger() as ledger:
             record_losses(ledger)
-        return found
+        return made
 
     def why_lost(self) -> str:
         """Return why the present log cannot be continued under its origin.

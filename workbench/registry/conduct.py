@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from workbench.errors import IntegrityError
 from workbench.registry.amended import OUTCOMES, WORK, ChangeWatch, is_confirmatory_work
+from workbench.registry.approvals import ApprovalCheck
 from workbench.registry.checks import Examination
 from workbench.registry.embargo import redaction_fault
 from workbench.registry.entries import (
@@ -28,7 +29,7 @@ from workbench.registry.log import Entry, read_entry
 from workbench.registry.seeds import time_locked_seed
 
 _CHANGES = frozenset(body.kind for body in (Registration, Amendment, Withdrawal))
-_FOLLOWED = WORK | OUTCOMES | _CHANGES
+_FOLLOWED = WORK | OUTCOMES | _CHANGES | {Approval.kind}
 """The kinds that say what became of a registration."""
 
 
@@ -40,8 +41,7 @@ class OrderCheck(Examination):
         self._watch = ChangeWatch()
         self._registered: dict[str, str] = {}
         """Leaf hash of the registration, by subject."""
-        self._promises: dict[str, str] = {}
-        """Subject of each registration and amendment, by leaf hash."""
+        self._approvals = ApprovalCheck()
         self._starts: dict[str, tuple[str, RunStarted | Hidden]] = {}
         """Subject and body of each attempt, by leaf hash."""
         self._embargoes: dict[str, str] = {}
@@ -53,7 +53,6 @@ class OrderCheck(Examination):
             RunStarted.kind: self._start,
             RunEnded.kind: self._end,
             Amendment.kind: self._amend,
-            Approval.kind: self._approve,
             Embargo.kind: self._withhold,
             Reveal.kind: self._reveal,
             Redaction.kind: self._redact,
@@ -84,6 +83,7 @@ class OrderCheck(Examination):
             fault = self._unregistered(entry)
         if fault:
             yield f"{_name(entry)}: {fault}"
+        yield from self._approvals.follow(entry)
         if entry.kind in _CHANGES or (
             entry.kind in _FOLLOWED and entry.subject in self._registered
         ):
@@ -98,7 +98,6 @@ class OrderCheck(Examination):
         if entry.subject in self._registered:
             return f"{entry.subject} was registered before"
         self._registered[entry.subject] = entry.leaf
-        self._promises[entry.leaf] = entry.subject
         return ""
 
     def _start(self, entry: Entry) -> str:
@@ -115,15 +114,9 @@ class OrderCheck(Examination):
         return f"it refers to no start of {entry.body.run} by this attempt"
 
     def _amend(self, entry: Entry) -> str:
-        self._promises[entry.leaf] = entry.subject
         if isinstance(entry.body, Amendment) and entry.body.experiment != entry.subject:
             return f"it says that it amends {entry.body.experiment}"
         return ""
-
-    def _approve(self, entry: Entry) -> str:
-        if [self._promises.get(ref) for ref in entry.refs] == [entry.subject]:
-            return ""
-        return f"it does not refer to one registration or amendment of {entry.subject} alone"
 
     def _withhold(self, entry: Entry) -> str:
         self._embargoes[entry.leaf] = entry.subject

@@ -65,11 +65,11 @@ def version_of(value: Json) -> str:
 
 def upgraded(value: Json) -> Json:
     """Return the values of a proposal in the newest version; whatever is no such stays as it is."""
-    if not isinstance(value, Mapping) or value.get("proposal") not in VERSIONS:
+    if not isinstance(value, Mapping) or version_of(value) != value.get("proposal"):
         return value
     names = list(VERSIONS)
     result = dict(value)
-    for name in names[names.index(result["proposal"]) + 1 :]:
+    for name in names[names.index(version_of(value)) + 1 :]:
         result = {**VERSIONS[name].from_previous(result), "proposal": name}
     return result
 

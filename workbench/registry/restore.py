@@ -1,4 +1,4 @@
-"""A store from the published files, when it was lost and the keys were not.
+"""A store made anew from the published files or from another store, under the same keys.
 
 It goes on under the same origin only where nothing that was signed is missing: otherwise a second
 history would grow under one name. Then `workbench.registry.successor` begins a new log instead.
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
 from workbench.registry.announcements import announcement
@@ -16,8 +17,7 @@ from workbench.registry.heads import SignedHead
 from workbench.registry.hidden import hidden_entries
 from workbench.registry.keys import Keys, load_keys
 from workbench.registry.ledger import Ledger
-from workbench.registry.log import Entry, StoredEntry, read_outline
-from workbench.registry.published import PublishedLog
+from workbench.registry.log import Entry, LogSource, RawLog, StoredEntry, read_outline
 from workbench.registry.rotation import chain_of
 from workbench.registry.store import create_store
 from workbench.registry.succession import require_in_force
@@ -34,6 +34,8 @@ class Restored:
     head: SignedHead
     kept: SignedHead
     """What was kept beside the keys: older where they come from a backup."""
+    place: str
+    """Where the store is, without a password."""
     lost: tuple[str, ...]
     """Content that only the lost store had, by experiment, in words."""
 
@@ -43,13 +45,20 @@ class Restored:
         return self.kept.size < self.head.size
 
 
+class Restorable(LogSource, RawLog, Protocol):
+    """What a store can be made from: published files, or another store."""
+
+    def head(self) -> SignedHead:
+        """Return the newest signed head."""
+
+
 def restore_store(
-    published: PublishedLog, *, url: str, origin: str, keys_dir: Path, accept_loss: bool
+    source: Restorable, *, url: str, origin: str, keys_dir: Path, accept_loss: bool
 ) -> Restored:
-    """Make a store of a log from its published files.
+    """Make a store of a log from its published files, or from a copy of its store.
 
     Args:
-        published: the files.
+        source: the files or the copy.
         url: of a store that does not exist, or is empty.
         origin: the log's identity, as the lab's settings have it.
         keys_dir: holds the log's keys and the last head that they signed.
@@ -57,31 +66,31 @@ def restore_store(
 
     Raises:
         NotFoundError: the keys or the published files are not there.
-        IntegrityError: the files do not verify, or are not of these keys.
-        ConflictError: something that was signed is not in the files, or the store holds a log.
+        IntegrityError: the source does not verify, or is not of these keys.
+        ConflictError: something that was signed is not in the source, or the store holds a log.
     """
     keys = _keys(keys_dir, origin)
-    head = published.head()
+    head = source.head()
     if head.origin != origin:
         raise ConflictError(
-            f"the published files are of log {head.origin!r}, this lab's is {origin!r}",
+            f"what --from names is of log {head.origin!r}, this lab's is {origin!r}",
             remedy="give the right files with --from, or mend origin in workbench.toml",
         )
     kept = _last_head(keys)
     _refuse_older(head, kept)
-    _require_verified(published, keys, kept)
-    require_in_force(keys, chain_of(published))
-    lost = _lost(list(published.entries()))
+    _require_verified(source, keys, kept)
+    require_in_force(keys, chain_of(source))
+    lost = _lost(list(source.entries()))
     if lost and not accept_loss:
         raise ConflictError(
-            "the published files do not hold all content, and the store that did is lost:\n  "
+            "this copy does not hold all content, and the store that did is lost:\n  "
             + "\n  ".join(lost),
             remedy="find a copy of the store, or repeat with --accept-loss, which records it",
         )
-    _fill(published, head, url=url, keys=keys)
+    place = _fill(source, head, url=url, keys=keys)
     keys.keep_head(head)
     keys.sync_head(head)
-    return Restored(head=head, kept=kept, lost=tuple(lost))
+    return Restored(head=head, kept=kept, place=place, lost=tuple(lost))
 
 
 def record_losses(ledger: Ledger) -> list[Entry]:
@@ -121,18 +130,18 @@ def _refuse_older(head: SignedHead, kept: SignedHead) -> None:
     if kept.size - head.size > 1:
         missing = f"entries {head.size} to {kept.size - 1}"
     raise ConflictError(
-        f"{missing} of log {kept.origin!r} were signed and are not published: they are lost with "
-        "the store, and others may have seen their head",
+        f"{missing} of log {kept.origin!r} were signed and are not in this copy: they are lost "
+        "with the store, and others may have seen their head",
         remedy=f"find a newer copy of the store or of registry/, or {NEW_ORIGIN}",
     )
 
 
-def _require_verified(published: PublishedLog, keys: Keys, kept: SignedHead) -> None:
-    report = verify_log(published, vkey=str(keys.log.verifier), kept_head=kept.note)
+def _require_verified(source: Restorable, keys: Keys, kept: SignedHead) -> None:
+    report = verify_log(source, vkey=str(keys.log.verifier), kept_head=kept.note)
     failed = report.first_failure
     if failed is not None:
         raise IntegrityError(
-            f"the published files do not verify, so nothing is restored from them: check "
+            f"the copy does not verify, so nothing is restored from it: check "
             f"{failed.number}, {failed.name}: {failed.detail}",
             remedy="give a sound copy with --from DIR (git has earlier ones)",
         )
@@ -145,13 +154,14 @@ def _lost(entries: Sequence[Entry]) -> list[str]:
     return [f"{subject}: {number} entries, {why}" for (subject, why), number in counted.items()]
 
 
-def _fill(published: PublishedLog, head: SignedHead, *, url: str, keys: Keys) -> None:
+def _fill(source: Restorable, head: SignedHead, *, url: str, keys: Keys) -> str:
     store = create_store(url)
     try:
-        records = [_indexed(stored) for stored in published.records()]
+        records = [_indexed(stored) for stored in source.records()]
         announced = [announcement(keys.author, head.origin, r.sequence, r.leaf) for r in records]
         with store.lock():
-            store.fill(records, announced, [head.note])
+            store.fill(records, announced, list(source.notes()))
+        return store.place
     finally:
         store.close()
 

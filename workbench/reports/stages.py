@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from workbench.registry.amended import Course
+from workbench.registry.approvals import Promise, promises
 from workbench.registry.embargo import Withholding
 from workbench.registry.entries import (
     Amendment,
+    Approval,
     Body,
     Deviation,
     Hidden,
@@ -55,6 +57,8 @@ class ExperimentStatus:
     """Day by whose end it is promised to be revealed; empty without an embargo."""
     overdue: bool = False
     """Whether that day is over."""
+    awaits_approval: bool = False
+    """Nothing confirmatory runs until reviewers approved it."""
     hidden_entries: int = 0
     """Whose content this reader does not have."""
 
@@ -65,6 +69,8 @@ class _Tally:
     hidden: list[str] = field(default_factory=list)
     """Kinds of the entries without a body."""
     course: Course = field(default_factory=Course)
+    approvals: list[Entry] = field(default_factory=list)
+    """What was promised, and who approved it."""
     registration: Registration | None = None
     budget: int = 0
     trials: dict[str, int] = field(default_factory=dict)
@@ -88,6 +94,8 @@ class _Tally:
         if isinstance(body, Hidden):
             self.hidden.append(entry.kind)
         self.course.follow(entry)
+        if entry.kind in (Registration.kind, Amendment.kind, Approval.kind):
+            self.approvals.append(entry)
         self._cost(body)
         # The verdict on what was amended late is marked exploratory, and is the verdict.
         if getattr(body, "mode", "") == "exploratory" and not isinstance(body, Verdict):
@@ -182,6 +190,10 @@ def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
         which = "EMBARGO OVERDUE since" if overdue else "embargo until"
         detail = f"{detail}; {which} {embargo.until}"
         command = "reveal" if overdue else command
+    waiting = _waiting(tally, stage)
+    if waiting is not None:
+        count = f"{len(waiting.approved_by)} of {waiting.required}"
+        detail, command = f"{detail}; {count} approvals of the {waiting.entry.kind}", "approve"
     amendments, late = len(tally.course.amendments), len(tally.course.late())
     if amendments:
         when = "late: void" if late else "in time"
@@ -204,7 +216,15 @@ def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
         embargo=embargo.until if embargo else "",
         overdue=overdue,
         hidden_entries=len(tally.hidden),
+        awaits_approval=waiting is not None,
     )
+
+
+def _waiting(tally: _Tally, stage: str) -> Promise | None:
+    """Return the first promise without enough approvals, while that still holds anything up."""
+    if stage in ("decided", "withdrawn", "hidden"):
+        return None
+    return next((p for p in promises(tally.approvals) if not p.is_approved), None)
 
 
 def _stage(tally: _Tally) -> tuple[str, str, str]:

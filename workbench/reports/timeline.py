@@ -8,6 +8,7 @@ from itertools import groupby
 from workbench.registry.entries import (
     Amendment,
     Anchor,
+    Approval,
     Body,
     Decision,
     Deviation,
@@ -156,6 +157,10 @@ def _withdrawal(body: Withdrawal) -> str:
     return sentence(f"withdrawn ({body.timing.replace('_', ' ')}): {body.reason}")
 
 
+def _approval(body: Approval) -> str:
+    return f"Approved by the reviewer {body.reviewer}."
+
+
 def _sweep_started(body: SweepStarted) -> str:
     begun = f"continued after {count(body.already_done, 'trial')}" if body.already_done else "began"
     return (
@@ -286,6 +291,7 @@ _Writer = Callable[..., str]
 _WRITERS: dict[type[Body], _Writer] = {
     Registration: _registration,
     Anchor: _anchor,
+    Approval: _approval,
     Amendment: _amendment,
     Withdrawal: _withdrawal,
     SweepStarted: _sweep_started,
