@@ -31,14 +31,14 @@ C_SQUARED = 0.25
 _HALVINGS = 100
 
 
-def e_value(differences_RN: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: N803
+def e_value(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the evidence that the mean of each row is above 0; 1 says nothing.
 
     A row without variation about 0 (all of it 0) has no evidence: 1.
     """
-    n = differences_RN.shape[1]
-    squares = np.sum(differences_RN**2, axis=1)
-    shares = np.sum(differences_RN, axis=1) / np.sqrt(n * np.where(squares > 0, squares, 1.0))
+    n = differences.shape[1]
+    squares = np.sum(differences**2, axis=1)
+    shares = np.sum(differences, axis=1) / np.sqrt(n * np.where(squares > 0, squares, 1.0))
     evidence = np.exp([_log_evidence(float(share), n) for share in shares])
     return np.asarray(np.where(squares > 0, evidence, 1.0))
 

@@ -165,8 +165,8 @@ def bounds_by(
 
 def rows_bounds(
     rule: Rule,
-    control_RN: Array,  # noqa: N803
-    treatment_RM: Array,  # noqa: N803
+    control: Array,
+    treatment: Array,
     alpha: float,
     *,
     floor_sd: Array | None = None,
@@ -175,31 +175,31 @@ def rows_bounds(
 
     Args:
         rule: Which interval.
-        control_RN: Values by experiment and seed.
-        treatment_RM: The same of the treatment.
+        control: Values by experiment and seed.
+        treatment: The same of the treatment.
         alpha: Error of each bound.
         floor_sd: Noise floors by experiment, in place of the rule's own.
 
     Raises:
         ValueError: pairs of unequal length.
     """
-    if rule.interval == "paired_t" and control_RN.shape[1] != treatment_RM.shape[1]:
-        raise ValueError(f"pairs of {control_RN.shape[1]} and {treatment_RM.shape[1]} values")
+    if rule.interval == "paired_t" and control.shape[1] != treatment.shape[1]:
+        raise ValueError(f"pairs of {control.shape[1]} and {treatment.shape[1]} values")
     if rule.stopping.kind == "anytime":
-        return anytime_bounds(control_RN, treatment_RM, alpha)
+        return anytime_bounds(control, treatment, alpha)
     if rule.interval == "paired_t":
-        return paired_bounds(control_RN, treatment_RM, alpha)
+        return paired_bounds(control, treatment, alpha)
     if rule.interval == "perm_exact":
-        return exact_bounds(control_RN, treatment_RM, alpha)
+        return exact_bounds(control, treatment, alpha)
     if rule.noise_floor is not None:
         return calibrated_bounds(
-            control_RN,
-            treatment_RM,
+            control,
+            treatment,
             alpha,
             floor_sd=np.asarray(rule.noise_floor.sd) if floor_sd is None else floor_sd,
             floor_freedom=rule.noise_floor.degrees_of_freedom,
         )
-    return welch_bounds(control_RN, treatment_RM, alpha)
+    return welch_bounds(control, treatment, alpha)
 
 
 def _judged(comparison: Comparison, num_seeds: int, alpha: float) -> Judgement:
@@ -255,7 +255,9 @@ def _refuse_peeking(comparison: Comparison, num_seeds: int) -> None:
             raise ValueError(f"{name} has two values of one seed: {sorted(indexes)}")
         beyond = [i for i in sorted(indexes) if not 0 <= i < num_seeds]
         if beyond:
-            raise ValueError(f"{name} has seeds {beyond}, which this look at {num_seeds} leaves out")
+            raise ValueError(
+                f"{name} has seeds {beyond}, which this look at {num_seeds} leaves out"
+            )
 
 
 def _void(

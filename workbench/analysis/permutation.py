@@ -31,8 +31,8 @@ def smallest_p(n_control: int, n_treatment: int) -> float:
 
 
 def shift_bounds(
-    control_RN: NDArray[np.float64],  # noqa: N803
-    treatment_RM: NDArray[np.float64],  # noqa: N803
+    control: NDArray[np.float64],
+    treatment: NDArray[np.float64],
     alpha: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return both one-sided bounds of the shift, one experiment a row.
@@ -42,23 +42,23 @@ def shift_bounds(
     Raises:
         ValueError: too many splits to enumerate.
     """
-    n, m = control_RN.shape[1], treatment_RM.shape[1]
+    n, m = control.shape[1], treatment.shape[1]
     total = num_splits(n, m)
     if total > MOST_SPLITS:
         raise ValueError(f"{total} splits of {n} and {m} seeds are more than {MOST_SPLITS}")
-    lower = np.full(len(control_RN), -np.inf)
-    upper = np.full(len(control_RN), np.inf)
+    lower = np.full(len(control), -np.inf)
+    upper = np.full(len(control), np.inf)
     # The identity always counts, so α·total splits of it leave one less for the others.
     place = math.floor(alpha * total + 1e-9)
     if place == 0:
         return lower, upper
-    weights_SV = _weights(n, m)
-    pooled_RV = np.concatenate([control_RN, treatment_RM], axis=1)
-    for start in range(0, len(pooled_RV), _ROWS):
+    weights = _weights(n, m)
+    pooled = np.concatenate([control, treatment], axis=1)
+    for start in range(0, len(pooled), _ROWS):
         rows = slice(start, start + _ROWS)
-        crossings_RS = _snapped(pooled_RV[rows] @ weights_SV.T, pooled_RV[rows])
-        kept = crossings_RS.shape[1]
-        ordered = np.partition(crossings_RS, (place - 1, kept - place), axis=1)
+        crossings = _snapped(pooled[rows] @ weights.T, pooled[rows])
+        kept = crossings.shape[1]
+        ordered = np.partition(crossings, (place - 1, kept - place), axis=1)
         lower[rows], upper[rows] = ordered[:, place - 1], ordered[:, kept - place]
     return lower, upper
 
@@ -66,21 +66,21 @@ def shift_bounds(
 def _weights(n: int, m: int) -> NDArray[np.float64]:
     """Return the weights of pooled values in each split's crossing, the identity left out."""
     splits = np.array(list(combinations(range(n + m), n)))[1:]
-    in_control_SV = np.zeros((len(splits), n + m), dtype=bool)
-    np.put_along_axis(in_control_SV, splits, True, axis=1)
-    weights_SV = np.zeros(in_control_SV.shape)
-    weights_SV[:, :n] -= ~in_control_SV[:, :n]
-    weights_SV[:, n:] += in_control_SV[:, n:]
-    moved_S1 = in_control_SV[:, n:].sum(axis=1, keepdims=True)
-    return np.asarray(weights_SV / moved_S1)
+    in_control = np.zeros((len(splits), n + m), dtype=bool)
+    np.put_along_axis(in_control, splits, True, axis=1)
+    weights = np.zeros(in_control.shape)
+    weights[:, :n] -= ~in_control[:, :n]
+    weights[:, n:] += in_control[:, n:]
+    moved = in_control[:, n:].sum(axis=1, keepdims=True)
+    return np.asarray(weights / moved)
 
 
 def _snapped(
-    crossings_RS: NDArray[np.float64],  # noqa: N803
-    pooled_RV: NDArray[np.float64],  # noqa: N803
+    crossings: NDArray[np.float64],
+    pooled: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Round away what summation left, so that a tie with a margin is no win by the last bit."""
-    largest = np.max(np.abs(pooled_RV), axis=1, keepdims=True)
+    largest = np.max(np.abs(pooled), axis=1, keepdims=True)
     # Dividing by a power of ten, not multiplying by its inverse, gives the nearest double.
     scale = 10.0 ** (_DIGITS - np.ceil(np.log10(np.where(largest > 0, largest, 1.0))))
-    return np.asarray(np.round(crossings_RS * scale) / scale)
+    return np.asarray(np.round(crossings * scale) / scale)

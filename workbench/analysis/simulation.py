@@ -1,9 +1,8 @@
 """How often a rule gives each verdict, by simulation of whole experiments, all rows at once.
 
-Noise is in units of the metric. R experiments, N seeds an arm.
+Noise is in units of the metric. Arrays of an arm have the shape (experiments, seeds).
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,7 +15,7 @@ from workbench.analysis.intervals import Array
 from workbench.analysis.looks import rows_bounds
 from workbench.analysis.rules import Rule
 
-_FEWEST_REPEATS = 2
+_FEWEST = 2
 _CODES: tuple[Outcome, ...] = ("inconclusive", "supported", "refuted", "void")
 
 
@@ -66,26 +65,32 @@ class ResampledNoise:
             raise ValueError(f"no group has {fewest} repeats that differ")
         self.sd = sd
         self.num_groups = len(scaled)
-        self._sizes_G = np.array([len(one) for one in scaled])
-        self._values_GV = np.zeros((len(scaled), int(self._sizes_G.max())))
-        for row, one in zip(self._values_GV, scaled, strict=True):
+        self._sizes = np.array([len(one) for one in scaled])
+        self._values = np.zeros((len(scaled), int(self._sizes.max())))
+        for row, one in zip(self._values, scaled, strict=True):
             row[: len(one)] = one
 
     def draw(self, num: int, arms: int, seeds: int, generator: np.random.Generator) -> Array:
         """Return deviations of shape (num, arms, seeds)."""
-        group_R11 = generator.integers(self.num_groups, size=(num, 1, 1))
-        place = generator.random((num, arms, seeds)) * self._sizes_G[group_R11]
-        return np.asarray(self.sd * self._values_GV[group_R11, place.astype(int)])
+        group = generator.integers(self.num_groups, size=(num, 1, 1))
+        place = generator.random((num, arms, seeds)) * self._sizes[group]
+        return np.asarray(self.sd * self._values[group, place.astype(int)])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiments:
-    """Simulated measurements before any effect is added, so that effects can share them."""
+class Simulated:
+    """Bounds of simulated experiments in which the arms do not differ.
 
-    control_RN: Array
-    treatment_RN: Array
-    floor_sd_R: Array | None
-    """A noise floor by experiment, from runs of its own; None for rules that use none."""
+    Every interval moves with its values: a true improvement only shifts its bounds, so one
+    simulation serves every claim and every effect.
+    """
+
+    rule: Rule
+    seeds: tuple[int, ...]
+    """Seeds an arm at each look."""
+    lower: Array
+    """Shape (looks, experiments); NaN where nothing varied."""
+    upper: Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,107 +106,117 @@ class Rates:
     num: int
     """Experiments simulated."""
 
-    def error(self, share: float) -> float:
-        """Return the standard error of a share that these many experiments would show."""
-        return math.sqrt(share * (1 - share) / self.num)
 
-
-def experiments(
+def simulate(
     rule: Rule, noise: Noise, *, num: int, generator: np.random.Generator, most: int | None = None
-) -> Experiments:
-    """Return simulated measurements for a rule; both arms have the same noise.
+) -> Simulated:
+    """Return the bounds of simulated experiments; both arms have the same noise.
+
+    A noise floor is drawn anew for every experiment, from as many runs as the rule's has.
+
+    Args:
+        rule: Its interval, stopping and α.
+        noise: Of a seed.
+        num: Experiments.
+        generator: Source of the noise.
+        most: Registered seeds an arm, for ``anytime``.
 
     Raises:
         ValueError: fewer than two experiments, or as `Rule.looks_up_to`.
     """
-    if num < _FEWEST_REPEATS:
+    if num < _FEWEST:
         raise ValueError(f"{num} experiments show no rate")
-    seeds = rule.looks_up_to(most)[-1]
-    arms_RAN = noise.draw(num, 2, seeds, generator)
-    floor_sd_R = None
+    looks = rule.looks_up_to(most)
+    arms = noise.draw(num, 2, looks[-1], generator)
+    floors = None
     if rule.noise_floor is not None:
-        runs_R1V = noise.draw(num, 1, rule.noise_floor.num_runs, generator)
-        floor_sd_R = np.std(runs_R1V[:, 0], axis=1, ddof=1)
-    return Experiments(
-        control_RN=arms_RAN[:, 0], treatment_RN=arms_RAN[:, 1], floor_sd_R=floor_sd_R
+        runs = noise.draw(num, 1, rule.noise_floor.num_runs, generator)
+        floors = np.std(runs[:, 0], axis=1, ddof=1)
+    found = [
+        rows_bounds(rule, arms[:, 0, :n], arms[:, 1, :n], rule.look_alpha, floor_sd=floors)
+        for n in looks
+    ]
+    return Simulated(
+        rule=rule,
+        seeds=looks,
+        lower=np.stack([bounds.lower for bounds in found]),
+        upper=np.stack([bounds.upper for bounds in found]),
     )
 
 
-def verdict_rates(
-    rule: Rule, drawn: Experiments, *, true: float, most: int | None = None
-) -> Rates:
+def verdict_rates(rule: Rule, simulated: Simulated, *, true: float) -> Rates:
     """Return how often each verdict is given when the improvement is truly ``true``.
 
     Every experiment is looked at as registered and stops when the rule says so. Guard-rails,
     missing seeds and diverged runs are not simulated.
 
+    Args:
+        rule: As was simulated; its claim and margin may be others.
+        simulated: The bounds without an effect.
+        true: The improvement, in the unit of the noise.
+
     Raises:
-        ValueError: as `Rule.looks_up_to`.
+        ValueError: another interval, stopping or α was simulated.
     """
-    num = len(drawn.control_RN)
-    verdict_R = np.zeros(num, dtype=np.int8)
-    seeds_R = np.zeros(num)
-    running = np.arange(num)
-    for n in rule.looks_up_to(most):
-        bounds = rows_bounds(
-            rule,
-            drawn.control_RN[running, :n],
-            drawn.treatment_RN[running, :n] + true,
-            rule.look_alpha,
-            floor_sd=None if drawn.floor_sd_R is None else drawn.floor_sd_R[running],
-        )
-        found = _codes(rule.claim_kind, rule.margin, bounds.lower, bounds.upper)
-        verdict_R[running], seeds_R[running] = found, n
-        running = running[found == 0]
-    shares = np.bincount(verdict_R, minlength=len(_CODES)) / num
+    _refuse_other(rule, simulated.rule)
+    codes = verdict_codes(
+        rule.claim_kind, rule.margin, simulated.lower + true, simulated.upper + true
+    )
+    # The first look that decides, or the last.
+    last = len(simulated.seeds) - 1
+    places = np.where((codes != 0).any(axis=0), np.argmax(codes != 0, axis=0), last)
+    verdicts = np.take_along_axis(codes, places[None], axis=0)[0]
+    shares = np.bincount(verdicts, minlength=len(_CODES)) / len(verdicts)
     return Rates(
         **{name: float(share) for name, share in zip(_CODES, shares, strict=True)},
-        mean_seeds=float(seeds_R.mean()),
-        num=num,
+        mean_seeds=float(np.mean(np.array(simulated.seeds)[places])),
+        num=len(verdicts),
     )
 
 
-def detectable_effect(
-    rule: Rule, drawn: Experiments, *, power: float, sd: float, most: int | None = None
-) -> float:
+def detectable_effect(rule: Rule, simulated: Simulated, *, power: float, sd: float) -> float | None:
     """Return the smallest true improvement that supports the claim with this power.
 
-    For ``equivalent`` there is none smaller than no difference: 0 if that has the power.
-    Found by bisection on the same simulated experiments, to a hundredth of the spread.
+    For ``equivalent`` it is the largest instead: how far apart the arms may truly be. None where
+    no improvement within 100 spreads has the power. Found by bisection on the same simulated
+    experiments, to a hundredth of the spread.
 
     Args:
-        rule: The rule.
-        drawn: Simulated experiments.
+        rule: As was simulated; its claim and margin may be others.
+        simulated: The bounds without an effect.
         power: Wanted chance of ``supported``.
         sd: Spread between seeds: the unit of the search.
-        most: Registered seeds, for ``anytime``.
 
     Raises:
-        ValueError: no improvement within 100 spreads has it.
+        ValueError: as `verdict_rates`.
     """
 
     def supports(true: float) -> bool:
-        return verdict_rates(rule, drawn, true=true, most=most).supported >= power
+        return verdict_rates(rule, simulated, true=true).supported >= power
 
-    low, high = _reach(rule, sd)
-    if rule.claim_kind == "equivalent":
-        high = 0.0
-    if not supports(high):
-        raise ValueError(f"{rule.text} has no power {power:g} within 100 spreads of {sd:g}")
-    while rule.claim_kind != "equivalent" and high - low > sd / 100:
-        middle = (low + high) / 2
-        low, high = (low, middle) if supports(middle) else (middle, high)
-    return high
-
-
-def _reach(rule: Rule, sd: float) -> tuple[float, float]:
-    # Where each claim begins to be true.
-    start = {"superior": 0.0, "superior_by": rule.margin, "non_inferior": -rule.margin}
-    low = start.get(rule.claim_kind, 0.0)
-    return low, low + rule.margin + 100 * sd
+    # From where the claim holds most clearly to where it begins to be true.
+    begins = {
+        "superior": 0.0,
+        "superior_by": rule.margin,
+        "non_inferior": -rule.margin,
+        "equivalent": rule.margin,
+    }[rule.claim_kind]
+    clear = 0.0 if rule.claim_kind == "equivalent" else begins + rule.margin + 100 * sd
+    if not supports(clear):
+        return None
+    while abs(clear - begins) > sd / 100:
+        middle = (clear + begins) / 2
+        clear, begins = (middle, begins) if supports(middle) else (clear, middle)
+    return clear
 
 
-def _codes(kind: ClaimKind, margin: float, lower: Array, upper: Array) -> NDArray[np.int8]:
+def _refuse_other(rule: Rule, simulated: Rule) -> None:
+    parts = [(r.interval, r.stopping, r.alpha, r.noise_floor) for r in (rule, simulated)]
+    if parts[0] != parts[1]:
+        raise ValueError(f"simulated was {simulated.text}, which says nothing of {rule.text}")
+
+
+def verdict_codes(kind: ClaimKind, margin: float, lower: Array, upper: Array) -> NDArray[np.int8]:
     """Return the places in `_CODES` of what `outcome_of` says of each row; NaN bounds are void."""
     if kind == "superior":
         refuted, supported = upper < margin, lower > 0
