@@ -114,9 +114,16 @@ def test_two_values_of_one_seed_are_refused() -> None:
 def test_a_missing_seed_voids_and_keeps_the_estimate() -> None:
     look = decide_look(comparison("superior(0) welch_t group(5,8)", CONTROL[:4], BETTER), 5)
     assert state(look) == ("stop", None, "void")
-    assert look.judgement.reason == "seed 4 of control is missing"
+    assert look.judgement.reason == "control is without its seed 4"
     assert look.judgement.estimate is not None
     assert look.judgement.lower is look.judgement.upper is None
+
+
+def test_all_missing_seeds_are_named_at_once() -> None:
+    found = comparison("superior(0) welch_t fixed(5)", CONTROL[:3], BETTER[:4])
+    assert decide_look(found, 5).judgement.reason == (
+        "control is without its seeds 3, 4; treatment is without its seed 4"
+    )
 
 
 @pytest.mark.parametrize("interval", ["welch_t", "paired_t", "calibrated_t", "perm_exact"])

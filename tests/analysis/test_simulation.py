@@ -15,6 +15,7 @@ from workbench.analysis.simulation import (
     NormalNoise,
     ResampledNoise,
     detectable_effect,
+    seed_plans,
     simulate,
     verdict_codes,
     verdict_rates,
@@ -140,6 +141,28 @@ def test_detectable_effect_of_non_inferiority_may_be_a_loss() -> None:
     )
     assert found is not None
     assert -3 < found < 0
+
+
+def test_seed_plans_begin_with_the_registered_rule() -> None:
+    rule = Rule.parse("superior(1) welch_t group(3,5,8) alpha 0.05")
+    plans = seed_plans(
+        rule, NORMAL, counts=(3, 8), true=2.0, power=0.8, num=4000, generator=generator()
+    )
+    assert [plan.stopping for plan in plans] == ["group(3,5,8)", "fixed(3)", "fixed(8)"]
+    assert plans[1].rates.supported < plans[0].rates.supported < plans[2].rates.supported + 0.02
+    assert plans[0].rates.mean_seeds < 8
+    effects = [plan.detectable for plan in plans]
+    assert None not in effects
+    assert effects[2] < effects[0] < effects[1]  # type: ignore[operator]
+
+
+def test_seed_plans_of_an_anytime_rule_end_at_its_seeds() -> None:
+    rule = Rule.parse("superior(0.5) paired_t anytime alpha 0.05")
+    plans = seed_plans(
+        rule, NORMAL, counts=(5,), true=2.0, power=0.8, num=500, generator=generator(), most=6
+    )
+    assert [plan.stopping for plan in plans] == ["anytime", "fixed(5)"]
+    assert plans[0].rates.mean_seeds <= 6
 
 
 def test_simulation_repeats_exactly_and_serves_other_claims() -> None:

@@ -222,10 +222,12 @@ def _judged(comparison: Comparison, num_seeds: int, alpha: float) -> Judgement:
 
 
 def _void_reasons(comparison: Comparison, num_seeds: int) -> list[str]:
-    reasons = []
+    reasons: list[str] = []
     for name, arm in (("control", comparison.control), ("treatment", comparison.treatment)):
         found = {one.seed_index for one in arm}
-        reasons += [f"seed {i} of {name} is missing" for i in range(num_seeds) if i not in found]
+        absent = [str(i) for i in range(num_seeds) if i not in found]
+        if absent:
+            reasons.append(f"{name} is without its {_counted('seed', absent)}")
         if comparison.divergence == "arm_void":
             reasons += [
                 f"seed {one.seed_index} of {name} diverged, and the rule is arm_void"
@@ -233,6 +235,10 @@ def _void_reasons(comparison: Comparison, num_seeds: int) -> list[str]:
                 if one.value is None
             ]
     return reasons
+
+
+def _counted(what: str, items: Sequence[str]) -> str:
+    return f"{what if len(items) == 1 else what + 's'} {', '.join(items)}"
 
 
 def _values(comparison: Comparison) -> tuple[list[float], list[float]]:
