@@ -23,6 +23,7 @@ from workbench.analysis.simulation import (
 
 NORMAL = NormalNoise(sd=1.0)
 RULE = Rule.parse("superior(1) welch_t fixed(5) alpha 0.05")
+NUM = 40
 CODES = {"inconclusive": 0, "supported": 1, "refuted": 2}
 
 
@@ -55,8 +56,8 @@ def generator(seed: int = 1) -> np.random.Generator:
 def test_rates_are_the_shares_of_verdicts_reached_look_by_look(text: str, most: int | None) -> None:
     rule = Rule.parse(f"{text} alpha 0.05")
     looks = rule.looks_up_to(most)
-    values = generator().standard_normal((60, 2, looks[-1]))
-    simulated = simulate(rule, Recorded(values), num=60, generator=generator(), most=most)
+    values = generator().standard_normal((NUM, 2, looks[-1]))
+    simulated = simulate(rule, Recorded(values), num=NUM, generator=generator(), most=most)
     rates = verdict_rates(rule, simulated, true=0.8)
     outcomes, seeds = [], []
     for control, treatment in values:
@@ -75,9 +76,9 @@ def test_rates_are_the_shares_of_verdicts_reached_look_by_look(text: str, most: 
         outcomes.append(look.judgement.outcome)
         seeds.append(look.num_seeds)
     for outcome in ("supported", "refuted", "inconclusive", "void"):
-        assert getattr(rates, outcome) == outcomes.count(outcome) / 60
-    assert rates.mean_seeds == sum(seeds) / 60
-    assert rates.num == 60
+        assert getattr(rates, outcome) == outcomes.count(outcome) / NUM
+    assert rates.mean_seeds == sum(seeds) / NUM
+    assert rates.num == NUM
 
 
 @given(

@@ -52,15 +52,14 @@ def shift_bounds(
     place = math.floor(alpha * total + 1e-9)
     if place == 0:
         return lower, upper
-    weights = _weights(n, m)
+    weights = _weights(n, m).T
     pooled = np.concatenate([control, treatment], axis=1)
+    last = weights.shape[1] - place
     for start in range(0, len(pooled), _ROWS):
         rows = slice(start, start + _ROWS)
-        crossings = _snapped(pooled[rows] @ weights.T, pooled[rows])
-        kept = crossings.shape[1]
-        ordered = np.partition(crossings, (place - 1, kept - place), axis=1)
-        lower[rows], upper[rows] = ordered[:, place - 1], ordered[:, kept - place]
-    return lower, upper
+        ordered = np.partition(pooled[rows] @ weights, (place - 1, last), axis=1)
+        lower[rows], upper[rows] = ordered[:, place - 1], ordered[:, last]
+    return _snapped(lower, pooled), _snapped(upper, pooled)
 
 
 def _weights(n: int, m: int) -> NDArray[np.float64]:
@@ -75,12 +74,12 @@ def _weights(n: int, m: int) -> NDArray[np.float64]:
     return np.asarray(weights / moved)
 
 
-def _snapped(
-    crossings: NDArray[np.float64],
-    pooled: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Round away what summation left, so that a tie with a margin is no win by the last bit."""
-    largest = np.max(np.abs(pooled), axis=1, keepdims=True)
+def _snapped(bounds: NDArray[np.float64], pooled: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round away what summation left, so that a tie with a margin is no win by the last bit.
+
+    Rounding keeps the order, so it can follow the selection.
+    """
+    largest = np.max(np.abs(pooled), axis=1)
     # Dividing by a power of ten, not multiplying by its inverse, gives the nearest double.
     scale = 10.0 ** (_DIGITS - np.ceil(np.log10(np.where(largest > 0, largest, 1.0))))
-    return np.asarray(np.round(crossings * scale) / scale)
+    return np.asarray(np.round(bounds * scale) / scale)

@@ -181,12 +181,15 @@ def _looks(
     counts: Sequence[int],
 ) -> list[Look]:
     values = {(row.arm, row.seed): row.value for row in rows}
+    begun = max(len(order) for order in orders.values())
+    most = None if rule.stopping.looks else counts[-1]
     looks: list[Look] = []
-    for n in counts:
+    following: int | None = counts[0]
+    while following is not None:
         control, treatment = (
             tuple(
                 Measured(seed_index=i, value=values[arm, seed])
-                for i, seed in enumerate(orders[arm][:n])
+                for i, seed in enumerate(orders[arm][:following])
                 if (arm, seed) in values
             )
             for arm in ARMS
@@ -198,12 +201,9 @@ def _looks(
             control=control,
             treatment=treatment,
         )
-        most = None if rule.stopping.looks else counts[-1]
-        looks.append(decide_look(comparison, n, most=most))
+        looks.append(decide_look(comparison, following, most=most))
         # A look whose seeds nobody has begun is still to come, not void.
-        begun = max(len(order) for order in orders.values())
-        if looks[-1].state != "go_on" or begun <= n:
-            break
+        following = looks[-1].next_seeds if begun > following else None
     return looks
 
 
