@@ -100,7 +100,12 @@ def test_family_refutes_at_its_own_level() -> None:
 
 def test_one_member_is_judged_as_alone() -> None:
     one = member(2.0, 6)
-    assert decide_family({"only": one}, 5)["only"] == decide_look(one, 5)
+    assert decide_family({"only": one}, 5)["only"] == decide_look(one, 5, share=1.0)
+
+
+def test_claim_of_a_family_is_not_decided_alone() -> None:
+    with pytest.raises(ValueError, match="decided with the others"):
+        decide_look(member(2.0, 6), 5)
 
 
 def test_void_member_still_counts_in_the_size() -> None:

@@ -119,6 +119,15 @@ def test_a_missing_seed_voids_and_keeps_the_estimate() -> None:
     assert look.judgement.lower is look.judgement.upper is None
 
 
+def test_every_reason_of_a_void_is_given() -> None:
+    treatment: list[float | None] = [math.nan, None, 3.27]
+    look = decide_look(comparison("superior(0) welch_t fixed(5)", CONTROL, treatment), 5)
+    assert look.judgement.reason == (
+        "treatment is without its seeds 3, 4; seed 1 of treatment diverged, and the rule is "
+        "arm_void; 1 of 2 treatment values are not finite"
+    )
+
+
 def test_all_missing_seeds_are_named_at_once() -> None:
     found = comparison("superior(0) welch_t fixed(5)", CONTROL[:3], BETTER[:4])
     assert decide_look(found, 5).judgement.reason == (

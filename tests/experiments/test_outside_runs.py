@@ -113,10 +113,17 @@ def test_a_run_without_value_diverged_and_nan_voids() -> None:
     assert (nan.outcome, nan.reason) == ("void", "1 of 5 treatment values are not finite")
 
 
-@pytest.mark.parametrize("rule", ["superior(0) welch_t fixed(3) alpha 0.05", "superior(0)", "x"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "superior(0) welch_t fixed(3) alpha 0.05",
+        "superior(0)",
+        "superior(0) welch_t fixed(5) alpha 0.05 holm",
+    ],
+)
 def test_rule_that_does_not_fit_is_refused_with_a_way_on(rule: str) -> None:
     with pytest.raises(InvalidFileError) as refused:
-        judged(table(CONTROL, BETTER) if "fixed" not in rule else table([1.0], []), rule)
+        judged(table(CONTROL, BETTER) if "fixed(3)" not in rule else table([1.0], []), rule)
     assert "--rule" in refused.value.remedy
 
 

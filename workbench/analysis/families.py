@@ -3,7 +3,8 @@
 Holm (1979): of m hypotheses of which R are rejected, each further one is tested at α / (m - R).
 Here the same is said by bounds: all claims are judged at α/m, then at α/(m - R) with the R that
 were shown, until nothing more is. Any interval and stopping can be used, since no p-value is
-needed. False support and false refutation are held to α each, as for one claim.
+needed. False support and false refutation are held to α each, as for one claim. With several
+looks, each look is a family at its share α/K, so the looks together are held to α as well.
 """
 
 from collections.abc import Mapping, Sequence

@@ -67,7 +67,7 @@ class Look:
 
 
 def decide_look(
-    comparison: Comparison, num_seeds: int, *, most: int | None = None, share: float = 1.0
+    comparison: Comparison, num_seeds: int, *, most: int | None = None, share: float | None = None
 ) -> Look:
     """Return what the rule says when each arm has its first ``num_seeds`` seeds.
 
@@ -79,12 +79,15 @@ def decide_look(
         comparison: The rule and the values.
         num_seeds: One of the rule's looks; nothing is decided between them.
         most: Registered seeds an arm, which ends ``anytime``; others say it themselves.
-        share: Of the rule's α; below 1 in a family (`decide_family`).
+        share: Of the rule's α, for a claim of a family: `decide_family` finds it.
 
     Raises:
-        ValueError: no look of the rule, or values of seeds beyond it, or two of one seed.
+        ValueError: no look of the rule, or values of seeds beyond it, or two of one seed, or a
+            claim that was registered in a family and is asked about alone.
     """
     rule = comparison.rule
+    if rule.multiplicity != "none" and share is None:
+        raise ValueError(f"{rule.text} is a claim of a family: it is decided with the others")
     looks = rule.looks_up_to(most)
     if num_seeds not in looks:
         raise ValueError(
@@ -92,7 +95,8 @@ def decide_look(
         )
     _refuse_peeking(comparison, num_seeds)
     place = looks.index(num_seeds)
-    judgement = _judged(comparison, num_seeds, rule.look_alpha * share)
+    level = rule.look_alpha * (1.0 if share is None else share)
+    judgement = _judged(comparison, num_seeds, level)
     following = looks[place + 1] if place + 1 < len(looks) else None
     open_still = judgement.outcome == "inconclusive" and following is not None
     state: State = "go_on" if open_still else "stop"
@@ -217,7 +221,7 @@ def _judged(comparison: Comparison, num_seeds: int, alpha: float) -> Judgement:
         lower=None,
         upper=None,
         degrees_of_freedom=None,
-        reason="; ".join(reasons),
+        reason="; ".join([*reasons, *([judgement.reason] if judgement.reason else [])]),
     )
 
 
