@@ -6,10 +6,12 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 MAX_SAFE_INTEGER = 2**53 - 1
 _KEY = re.compile(r"[a-z0-9_]+\Z")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NON_FINITE = {"non-finite(nan)": math.nan, "non-finite(+inf)": math.inf}
 _NON_FINITE["non-finite(-inf)"] = -math.inf
 
@@ -79,7 +81,7 @@ def profile_faults(value: Json, path: str = "$") -> list[str]:
 
 
 def _string_faults(text: str, path: str) -> list[str]:
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+    if _SURROGATE.search(text):
         return [f"{path}: lone surrogate in a string"]
     if not unicodedata.is_normalized("NFC", text):
         return [f"{path}: string is not in Unicode normal form C"]
@@ -120,9 +122,9 @@ def _encode(value: Json) -> str:
 
 
 def _encode_string(text: str) -> str:
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+    if _SURROGATE.search(text):
         raise ValueError("a lone surrogate has no UTF-8 form")
-    return json.dumps(text, ensure_ascii=False)
+    return encode_basestring(text)
 
 
 def _encode_integer(value: int) -> str:

@@ -9,7 +9,7 @@ from workbench.registry import proofs
 from workbench.registry.heads import SignedHead, verify_head
 from workbench.registry.merkle import leaf_hash, verify_consistency, verify_inclusion
 from workbench.registry.notes import VerifierKey
-from workbench.registry.publish import PublishedLog
+from workbench.registry.published import PublishedLog
 from workbench.registry.tiles import Tile, level_tiles, read_bundle
 
 SIZES = range(16)

@@ -19,8 +19,10 @@ from workbench.registry.ledger import Ledger
 from workbench.registry.log import body_hash
 from workbench.registry.merkle import leaf_hash
 from workbench.registry.publish import PublishedLog, publish
-from workbench.registry.store import Store
+from workbench.registry.store import open_store
+from workbench.registry.subtrees import grown
 from workbench.registry.verify import verify_log
+from workbench.registry.writer import Writer
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +35,7 @@ from workbench.registry import ledger as module
 from workbench.registry.entries import Note
 from workbench.registry.keys import Keys
 from workbench.registry.ledger import Ledger
-from workbench.registry.store import Store
+from workbench.registry.store.sqlite import SqliteStore as Store
 
 root, count, crash = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 arguments = dict(url=f"sqlite:///{root}/state/ledger.db", origin="example.com/lab",
@@ -130,7 +132,7 @@ def test_unsigned_entry_that_was_changed_is_not_signed_afterwards(
     decision = Decision(question="?", options=["a"], chosen="a", basis="rule", evidence=[],
                         owner="o", reversible=True, would_reverse="x")  # fmt: skip
     with story.open() as ledger, monkeypatch.context() as patch:
-        patch.setattr(Ledger, "_sign", die)
+        patch.setattr(Writer, "_sign", die)
         with pytest.raises(Killed):
             ledger.append(decision, subject="lab")
     story.sql({
@@ -158,9 +160,10 @@ def test_entry_that_no_writer_announced_is_never_signed_nor_read(
     data = canonical_json(envelope)
     forged = replace(known, sequence=17, envelope=data, leaf=leaf_hash(data), body=body,
                      id=str(envelope["id"]))  # fmt: skip
-    store = Store.open(f"sqlite:///{story.database}")
-    announced = announced and store.announcement()
-    store.append(forged, store.tree().appended(forged.leaf), announcement=announced)
+    store = open_store(f"sqlite:///{story.database}")
+    if announced:
+        (announced,) = store.announcements(since=16, below=17)
+    store.append([forged], [announced], grown(store.tree(), [forged.leaf]))
     store.close()
     with pytest.raises(IntegrityError, match=r"entry 17 \(note .* was put into the store by"):
         story.open()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.registry.conftest import LogFolder
 from workbench.errors import IntegrityError
 from workbench.registry import merkle, proofs
-from workbench.registry.publish import PublishedLog
+from workbench.registry.published import PublishedLog
 from workbench.registry.tiles import level_tiles, levels_of
 
 LEAVES = [merkle.leaf_hash(str(i).encode()) for i in range(66_000)]

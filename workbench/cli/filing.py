@@ -69,17 +69,34 @@ def check(number: Number) -> None:
     say(f"{checked.experiment}: no faults. Next: workbench register {number}")
 
 
-def register(number: Number) -> None:
+def register(
+    number: Number,
+    embargo_until: Annotated[
+        str, typer.Option(help="Publish hashes only; you reveal it by the end of this day (UTC).")
+    ] = "",
+    embargo_reason: Annotated[
+        str, typer.Option(help="Why it cannot be public yet; itself published at once.")
+    ] = "",
+) -> None:
     """Freeze a proposal in the ledger before anything runs, and derive its seeds."""
     from workbench.lab import Lab
 
     with live_progress() as progress:
-        receipt = Lab.open().register(number, progress=progress)
+        receipt = Lab.open().register(
+            number,
+            embargo_until=embargo_until,
+            embargo_reason=embargo_reason,
+            progress=progress,
+        )
     say(f"Registered {receipt.experiment}")
     say(f"  entry      {receipt.registration.sequence}  {receipt.registration.id}")
     say(f"  leaf       {receipt.registration.leaf}")
     say(f"  tree head  {receipt.head.size} entries, root {receipt.head.root.hex()[:16]}…")
     say(f"  seeds      {', '.join(map(str, receipt.seeds))}")
+    if receipt.embargo:
+        from workbench.cli.embargoes import print_embargo
+
+        print_embargo(receipt.experiment, receipt.embargo)
     say(f"Next: workbench sweep {number}")
 
 

@@ -1,8 +1,9 @@
 """Commands that read: status, chronicle, verify, publish."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -69,23 +70,49 @@ def verify(
     key: Annotated[
         str, typer.Option("--key", help="The log's verifier key from a place you trust.")
     ] = "",
+    proof: Annotated[
+        Path | None, typer.Option("--proof", help="Verify this proof file alone; needs --key.")
+    ] = None,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option("--witness", help="Verifier key of a witness whom you trust; repeatable."),
+    ] = None,
+    tsa_root: Annotated[
+        list[Path] | None,
+        typer.Option("--tsa-root", help="Root certificate (PEM) for time stamps; repeatable."),
+    ] = None,
+    kept_report: Annotated[
+        list[Path] | None,
+        typer.Option("--report", help="A chronicle that you kept: its printed head must hold."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
     from workbench.lab import Lab
+    from workbench.lab.anchoring import trust_in, verify_proof
     from workbench.reports.verification import verify_published
 
+    trust = trust_in(witnesses=witness or (), roots=tsa_root or (), reports=kept_report or ())
     kept = read_text(head) if head else None
+    if proof is not None:
+        shown = verify_proof(read_text(proof), key, trust)
+        tell(shown.lines(), shown.values() if as_json else None, passed=shown.passed)
+        return
     if published is None:
-        report = Lab.open().verify(kept_head=kept)
+        report = Lab.open().verify(kept_head=kept, trust=trust)
     else:
-        report = verify_published(published, vkey=key or None, kept_head=kept)
-    if as_json:
-        print_json(asdict(report))
+        report = verify_published(published, vkey=key or None, kept_head=kept, trust=trust)
+    tell(report.lines(), asdict(report) if as_json else None, passed=report.passed)
+
+
+def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:
+    """Print a report, as JSON where its values are given, and end with 6 unless it passed."""
+    if values is not None:
+        print_json(values)
     else:
-        for line in report.lines():
+        for line in lines:
             say(line)
-    if not report.passed:
+    if not passed:
         raise typer.Exit(6)
 
 

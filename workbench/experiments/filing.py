@@ -10,11 +10,13 @@ from pathlib import Path
 from workbench.canonical import Json
 from workbench.errors import ConflictError, Fault, InvalidFileError, NotFoundError
 from workbench.experiments.checking import Checked, Plan, check
+from workbench.experiments.embargoes import embargo_terms, impose, standing_embargoes
 from workbench.experiments.locks import filing_lock
 from workbench.experiments.registered import anchor_entry, registration_entry, seeds_of
 from workbench.layout import Layout, slug
 from workbench.proxies.recipe import Recipe, dotted
 from workbench.proxies.recipe_file import load_recipe
+from workbench.registry.embargo import OpenEmbargo
 from workbench.registry.entries import Anchor, CodeState, DataState, Registration
 from workbench.registry.heads import SignedHead
 from workbench.registry.ledger import Ledger
@@ -57,6 +59,8 @@ class Receipt:
     warnings: tuple[Fault, ...]
     resumed: bool
     """Whether an earlier call had been interrupted between registration and anchor."""
+    embargo: OpenEmbargo | None = None
+    """What withholds the experiment from publication."""
 
 
 def propose(layout: Layout, title: str, *, owner: str, recipe: str | None = None) -> Path:
@@ -104,7 +108,15 @@ def freeze(
     return _frozen(check(layout, number), corpus_state, code, environment)
 
 
-def register(layout: Layout, number: str, *, ledger: Ledger, corpus: DataState) -> Receipt:
+def register(
+    layout: Layout,
+    number: str,
+    *,
+    ledger: Ledger,
+    corpus: DataState,
+    embargo_until: str = "",
+    embargo_reason: str = "",
+) -> Receipt:
     """Freeze an experiment, append it to the ledger, anchor it and derive its seeds.
 
     An earlier call that was interrupted between registration and anchor is completed: the
@@ -115,9 +127,12 @@ def register(layout: Layout, number: str, *, ledger: Ledger, corpus: DataState) 
         number: ``NNNN``, ``N`` or ``NNNN-slug``.
         ledger: The lab's ledger.
         corpus: State of the recipe's built corpus.
+        embargo_until: Day by whose end a hidden registration is revealed, ``YYYY-MM-DD``; empty
+            for what the proposal says.
+        embargo_reason: Published at once.
 
     Raises:
-        InvalidFileError: the files have faults; carries all of them.
+        InvalidFileError: the files have faults, of which it carries all, or the embargo has.
         ConflictError: registered already, outside git, uncommitted changes, or another corpus.
         NotFoundError: there is no such experiment.
     """
@@ -130,6 +145,8 @@ def register(layout: Layout, number: str, *, ledger: Ledger, corpus: DataState) 
         checked.require()
         code = _committed_code(layout)
         body = _frozen(checked, corpus, code, environment())
+        terms = embargo_terms(embargo_until, embargo_reason, checked.proposal)
+        impose(ledger, experiment, terms)
         entry = ledger.append(body, subject=experiment)
         return _anchored(ledger, entry, plan=checked.plan, warnings=checked.warnings)
 
@@ -165,6 +182,7 @@ def _anchored(
         plan=plan,
         warnings=warnings,
         resumed=resumed,
+        embargo=next(iter(standing_embargoes(ledger, registration.subject)), None),
     )
 
 

@@ -1,7 +1,6 @@
 """What an experiment runs from: the registered documents, or the draft files when exploring."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from workbench.layout import Layout
 from workbench.proxies.recipe import FullScale, Recipe
 from workbench.proxies.recipe_file import load_full, load_recipe
 from workbench.registry.amended import course_of
-from workbench.registry.entries import Document, Mode, Registration
+from workbench.registry.entries import Mode
 from workbench.registry.frontmatter import parse_proposal
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import PLACEHOLDER, Proposal
@@ -123,14 +122,6 @@ def _explorable(text: str) -> str:
     for owed, answer in neutral.items():
         text = text.replace(owed, answer)
     return text
-
-
-def changed_documents(layout: Layout, registration: Registration) -> Iterator[Document]:
-    """Yield each registered document whose file has changed since; such edits have no effect."""
-    for document in (registration.proposal, registration.recipe, registration.full):
-        path = layout.root / document.path
-        if not path.is_file() or sha256_hex(path.read_bytes()) != document.sha256:
-            yield document
 
 
 def _exploratory_seed(subject: str, index: int) -> int:

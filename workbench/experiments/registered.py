@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from workbench.errors import ConflictError, IntegrityError, NotRegisteredError
+from workbench.experiments.whole import refuse_hidden
 from workbench.proxies.recipe import FullScale, Recipe
 from workbench.proxies.recipe_file import parsed_full, parsed_recipe
 from workbench.registry.amended import Course, course_of
-from workbench.registry.entries import Anchor, Registration, Withdrawal
+from workbench.registry.entries import Anchor, Hidden, Registration, Withdrawal
 from workbench.registry.frontmatter import parse_proposal
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import Proposal
@@ -39,10 +40,11 @@ def registered(source: LogSource, experiment: str) -> Registered:
 
     Raises:
         NotRegisteredError: there is none, or a crash left it without its anchor.
-        ConflictError: it was withdrawn.
+        ConflictError: it was withdrawn, or a part of it is hidden from this reader.
     """
     course = course_of(source, experiment)
     entry = require_registration(course.in_force(), experiment)
+    refuse_hidden(source, experiment)
     refuse_withdrawn(course, experiment)
     anchor = anchor_entry(source, entry)
     if anchor is None:
@@ -109,8 +111,15 @@ def registration_body(entry: Entry) -> Registration:
     """Return the body of a registration's entry.
 
     Raises:
+        ConflictError: its body is hidden from this reader.
         IntegrityError: the entry is of another kind.
     """
+    if isinstance(entry.body, Hidden):
+        raise ConflictError(
+            f"the body of entry {entry.sequence} ({entry.kind}) is hidden here: nothing can run "
+            "under it",
+            remedy="workbench chronicle says why it is hidden",
+        )
     if not isinstance(entry.body, Registration):
         raise IntegrityError(f"entry {entry.sequence} ({entry.kind}) is no registration")
     return entry.body

@@ -1,7 +1,7 @@
 """The verdict: values of the sealed test split, judged by the registered rule."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -49,6 +49,8 @@ class Bench:
     folder: Path
     """Holds one folder a run."""
     progress: Progress
+    begin: Callable[[], object]
+    """Records what differs from what is in force, once nothing stands in the way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,7 @@ def decide_verdict(bench: Bench, *, incomplete: bool) -> Entry:
     """
     _refuse_second(bench)
     evidence = _evidence(bench, incomplete=incomplete)
+    bench.begin()
     # A verdict that is void anyway does not open the sealed split.
     sealed = None if evidence.void_reasons else _unsealed(bench, evidence)
     metrics = sealed.metrics if sealed else {}

@@ -30,11 +30,25 @@ class Filing(OpenedLab):
         source = self.source() if self._has_store() else None
         return check(self.layout, number, source=source)
 
-    def register(self, number: str, *, progress: Progress = silent) -> Receipt:
+    def register(
+        self,
+        number: str,
+        *,
+        embargo_until: str = "",
+        embargo_reason: str = "",
+        progress: Progress = silent,
+    ) -> Receipt:
         """Freeze an experiment in the ledger and derive its seeds.
 
+        Args:
+            number: ``NNNN``, ``N`` or ``NNNN-slug``.
+            embargo_until: Day until which its content is not published; empty for what the
+                proposal says.
+            embargo_reason: Why; published at once.
+            progress: Told how far the corpus is built.
+
         Raises:
-            InvalidFileError: the files have faults; carries all of them.
+            InvalidFileError: the files have faults, of which it carries all, or the embargo has.
             ConflictError: registered already, outside git or with uncommitted changes.
         """
         from workbench.experiments.filing import register
@@ -45,7 +59,14 @@ class Filing(OpenedLab):
             raise InvalidFileError(f"{checked.experiment} has no recipe")
         state = self._data(checked.recipe.corpus, progress)
         with self.ledger() as ledger:
-            return register(self.layout, number, ledger=ledger, corpus=state)
+            return register(
+                self.layout,
+                number,
+                ledger=ledger,
+                corpus=state,
+                embargo_until=embargo_until,
+                embargo_reason=embargo_reason,
+            )
 
     def note(self, text: str, *, experiment: str = "") -> Entry:
         """Write a remark into the logbook of an experiment, or of the lab."""

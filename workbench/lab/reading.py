@@ -1,12 +1,14 @@
 """Methods that read, verify and publish."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from workbench.errors import (
     IntegrityError,
 )
 from workbench.lab.opened import OpenedLab
+from workbench.registry.anchored import AnchorTrust
 from workbench.registry.publish import PublishedLog, PublishSummary
 from workbench.reports.stages import ExperimentStatus, experiment_statuses
 from workbench.reports.verification import VerifiableLog, Verification
@@ -18,7 +20,7 @@ class Reading(OpenedLab):
     def status(self) -> list[ExperimentStatus]:
         """Return where every experiment stands."""
         filed = [folder.name for folder in self.layout.experiment_folders()]
-        return experiment_statuses(self.source(), filed)
+        return experiment_statuses(self.source(), filed, self.clock())
 
     def chronicle(self, number: str = "", *, check: bool = False) -> list[Path]:
         """Write the chronicles of one or all experiments and return their paths.
@@ -54,18 +56,29 @@ class Reading(OpenedLab):
         index, all_written = write_chronicles(source, reports)
         return [index, *(path for w in all_written for path in (w.html, w.markdown))]
 
-    def verify(self, *, kept_head: str | None = None) -> Verification:
+    def verify(
+        self, *, kept_head: str | None = None, trust: AnchorTrust | None = None
+    ) -> Verification:
         """Verify the ledger offline and recompute every verdict from it.
 
         Args:
             kept_head: A signed head that the reader kept from before, verbatim. Without one, the
                 published head is taken where a store is verified.
+            trust: Whom the reader believes, for the anchors. The git history of the published head
+                is looked at in any case.
         """
         from workbench.reports.verification import verify_lab
 
         log = self.source()
         kept = kept_head if kept_head is not None else self._kept_head(log)
-        return verify_lab(log, vkey=log.vkey, kept_head=kept)
+        checkpoint = self.layout.registry / "checkpoint"
+        return verify_lab(
+            log,
+            vkey=log.vkey,
+            kept_head=kept,
+            trust=replace(trust or AnchorTrust(), git_file=checkpoint),
+            read=PublishedLog(self.layout.registry).read if checkpoint.is_file() else None,
+        )
 
     def _kept_head(self, log: VerifiableLog) -> str | None:
         """Return the published head when the store is verified: it was kept outside of it."""

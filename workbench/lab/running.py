@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workbench.data.corpus import Corpus
 from workbench.errors import (
+    ConflictError,
     NotFoundError,
 )
 from workbench.experiments.installed import require_training_extra
@@ -48,7 +50,9 @@ class Running(OpenedLab):
             NotRegisteredError: not registered and not exploratory.
             RunFailedError: no trial completed.
         """
-        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+        with self._campaign(
+            number, at="sweep", exploratory=exploratory, progress=progress
+        ) as campaign:
             return campaign.sweep()
 
     def promote(
@@ -60,7 +64,9 @@ class Running(OpenedLab):
             NotRegisteredError: not registered and not exploratory.
             ConflictError: the sweep is not finished.
         """
-        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+        with self._campaign(
+            number, at="promotion", exploratory=exploratory, progress=progress
+        ) as campaign:
             entry = campaign.promote()
         from workbench.experiments.promoted_config import write_promoted
 
@@ -86,7 +92,9 @@ class Running(OpenedLab):
             ConflictError: nothing was promoted, or the registered budget is used up.
             RunFailedError: an attempt failed; repeating the command continues it.
         """
-        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+        with self._campaign(
+            number, at="run", exploratory=exploratory, progress=progress
+        ) as campaign:
             return campaign.run()
 
     def verdict(
@@ -98,27 +106,20 @@ class Running(OpenedLab):
             NotRegisteredError: exploratory work never has a verdict.
             ConflictError: there is a verdict already, or runs are missing.
         """
-        with self._campaign(number, exploratory=False, progress=progress) as campaign:
+        with self._campaign(number, at="verdict", exploratory=False, progress=progress) as campaign:
             return campaign.verdict(incomplete=incomplete)
 
     @contextmanager
-    def _campaign(self, number: str, *, exploratory: bool, progress: Progress) -> Iterator[Stages]:
+    def _campaign(
+        self, number: str, *, at: str, exploratory: bool, progress: Progress
+    ) -> Iterator[Stages]:
         plan = self._plan(number, exploratory=exploratory)
         # Refusals come first: the training stack takes seconds to import.
         require_training_extra()
-        from workbench.data.build import build_corpus
         from workbench.experiments.campaign import Campaign
-        from workbench.experiments.deviations import refuse_other_data
         from workbench.training.tracking import Tracker
 
-        corpus = build_corpus(
-            plan.recipe.corpus,
-            root=self.layout.root,
-            corpora=self.layout.corpora,
-            progress=building(progress),
-        )
-        if plan.registration and isinstance(plan.registration.body, Registration):
-            refuse_other_data(plan.registration.body.data, corpus.state())
+        corpus = self._registered_corpus(plan, at=at, progress=progress)
         corpus.verify_open()
         tracker = Tracker(
             absolute_url(self.settings.mlflow_uri, self.layout.root),
@@ -138,6 +139,34 @@ class Running(OpenedLab):
                 host=provenance.host(),
                 progress=progress,
             )
+
+    def _registered_corpus(self, plan: ExperimentPlan, *, at: str, progress: Progress) -> Corpus:
+        """Return the plan's corpus; another one than the registered is recorded and refused."""
+        from workbench.data.build import build_corpus
+        from workbench.experiments.deviations import (
+            record_changed_sources,
+            record_other_data,
+            refuse_other_data,
+        )
+
+        try:
+            corpus = build_corpus(
+                plan.recipe.corpus,
+                root=self.layout.root,
+                corpora=self.layout.corpora,
+                progress=building(progress),
+            )
+        except ConflictError as error:
+            with self.ledger() as ledger:
+                record_changed_sources(ledger, plan, error.message, at=at)
+            raise
+        if plan.registration and isinstance(plan.registration.body, Registration):
+            registered, found = plan.registration.body.data, corpus.state()
+            if registered.manifest != found.manifest:
+                with self.ledger() as ledger:
+                    record_other_data(ledger, plan, found, at=at)
+            refuse_other_data(registered, found)
+        return corpus
 
     def _plan(self, number: str, *, exploratory: bool) -> ExperimentPlan:
         from workbench.experiments.plan import draft_plan, registered_plan

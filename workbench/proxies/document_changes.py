@@ -35,7 +35,23 @@ def field_changes(old: Documents, new: Documents) -> list[FieldChange]:
     Raises:
         InvalidFileError: a document cannot be read.
     """
-    return [change for name in NAMES for change in _changes(name, old[name], new[name])]
+    return [change for name in NAMES for change in changes_in(name, old[name], new[name])]
+
+
+def changes_in(name: DocumentName, old: Document, new: Document) -> list[FieldChange]:
+    """Return every field of one document whose value differs.
+
+    Raises:
+        InvalidFileError: one of them cannot be read.
+    """
+    if old.sha256 == new.sha256 and old.text == new.text:
+        return []
+    before, after = _leaves(name, old), _leaves(name, new)
+    return [
+        FieldChange(document=name, path=path, old=before.get(path), new=after.get(path))
+        for path in dict.fromkeys([*before, *after])
+        if before.get(path) != after.get(path)
+    ]
 
 
 def prose_diff(change: FieldChange) -> str:
@@ -56,15 +72,6 @@ def shown(value: Json) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"
     return " ".join(str(value).split())
-
-
-def _changes(name: DocumentName, old: Document, new: Document) -> Iterator[FieldChange]:
-    if old.sha256 == new.sha256 and old.text == new.text:
-        return
-    before, after = _leaves(name, old), _leaves(name, new)
-    for path in dict.fromkeys([*before, *after]):
-        if before.get(path) != after.get(path):
-            yield FieldChange(document=name, path=path, old=before.get(path), new=after.get(path))
 
 
 def _leaves(name: DocumentName, document: Document) -> dict[str, Json]:

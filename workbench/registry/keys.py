@@ -1,8 +1,13 @@
 """Where a log's private keys are kept: outside the lab, one folder a log, for the owner only."""
 
+import base64
+import contextlib
+import os
 import secrets
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
@@ -13,6 +18,13 @@ from workbench.registry.notes import SigningKey
 LOG_KEY = "log.key"
 AUTHOR_KEY = "author.key"
 LAST_HEAD = "last-head"
+SYNCED_HEAD = "last-head.synced"
+"""An older head, durable: what is left of the last one if a loss of power tears its file."""
+RETIRED = "retired-"
+"""Follows the name of a key file and a dot, and precedes the id of a key that was replaced."""
+WAITING = ".next"
+"""Follows the name of a key file that waits to take the place of another."""
+_READS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,27 +36,123 @@ class Keys:
     """Signs tree heads; its name is the log's origin."""
     author: SigningKey
     """Signs the entries whose kind says ``signed``."""
+    stamp: tuple[int, ...] = ()
+    """Identity of the key files when they were read."""
+
+    def are_replaced(self) -> bool:
+        """Return whether the files now hold other keys than these."""
+        return _stamp(self._files) != self.stamp
+
+    @cached_property
+    def _files(self) -> tuple[Path, ...]:
+        return _key_files(self.folder)
+
+    @cached_property
+    def _last(self) -> Path:
+        return self.folder / LAST_HEAD
 
     def last_head(self) -> SignedHead | None:
         """Return the last signed head, or None when none was signed yet.
 
         Raises:
-            IntegrityError: the file is not a head that this log's key signed.
+            IntegrityError: the file is not a head that this log's key, or one before it, signed.
         """
-        path = self.folder / LAST_HEAD
+        path = self._last
         if not path.is_file():
             return None
+        data = path.read_bytes()
+        for _ in range(_READS):
+            try:
+                return self._verified(data)
+            except IntegrityError as error:
+                # Another process may have written while this one read.
+                again = path.read_bytes()
+                if again == data:
+                    return self._after_power_loss(path, data, error)
+                data = again
+        raise IntegrityError(f"{path} does not stand still", remedy="repeat the command")
+
+    def newest(self) -> tuple[int, bytes] | None:
+        """Return size and root that the last head gives, its signature unchecked.
+
+        Enough for a writer who compares them with its store, and signs nothing but what it finds
+        there; None when there is none, or it is not a head.
+        """
         try:
-            return verify_head(path.read_bytes().decode("utf-8", "replace"), self.log.verifier)
-        except IntegrityError as error:
-            raise IntegrityError(
-                f"{path} is not the last signed head: {error.message}",
-                remedy="restore it from a backup of the keys; never delete it",
-            ) from error
+            lines = self._last.read_bytes().split(b"\n", 3)
+            return int(lines[1]), base64.b64decode(lines[2], validate=True)
+        except (OSError, ValueError, IndexError):
+            return None
 
     def keep_head(self, head: SignedHead) -> None:
-        """Replace the last signed head, durably."""
-        write_atomic(self.folder / LAST_HEAD, head.note.encode(), mode=0o600)
+        """Replace the last signed head. A loss of power may take it back; see `sync_head`."""
+        data = head.note.encode()
+        descriptor = os.open(self._last, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            # In place: below 512 bytes, so within the one sector that a disk writes whole.
+            os.pwrite(descriptor, data, 0)
+            if os.fstat(descriptor).st_size > len(data):
+                os.ftruncate(descriptor, len(data))
+        finally:
+            os.close(descriptor)
+
+    def sync_head(self, head: SignedHead) -> None:
+        """Keep a second copy of the head that no loss of power takes back."""
+        write_atomic(self.folder / SYNCED_HEAD, head.note.encode(), mode=0o600)
+
+    def synced_size(self) -> int:
+        """Return the size of the head that `sync_head` kept last, 0 for none."""
+        path = self.folder / SYNCED_HEAD
+        return self._verified(path.read_bytes()).size if path.is_file() else 0
+
+    def authors(self) -> list[SigningKey]:
+        """Return the author's key and those that it replaced, as far as they are in the folder."""
+        return [self.author, *self._retired("author")]
+
+    def _verified(self, data: bytes) -> SignedHead:
+        note = data.decode("utf-8", "replace")
+        try:
+            return verify_head(note, self.log.verifier)
+        except IntegrityError:
+            # A rotation replaces the key before it signs the first head with the new one.
+            for key in self._retired("log"):
+                with contextlib.suppress(IntegrityError):
+                    return verify_head(note, key.verifier)
+            raise
+
+    def _retired(self, role: str) -> list[SigningKey]:
+        paths = sorted(self.folder.glob(f"{role}.key.{RETIRED}*"))
+        return [SigningKey.parse(path.read_bytes().decode("utf-8", "replace")) for path in paths]
+
+    def _after_power_loss(self, path: Path, data: bytes, error: IntegrityError) -> SignedHead:
+        """Return the durable head where the last one looks as a loss of power leaves a file."""
+        synced = self.folder / SYNCED_HEAD
+        is_torn = not data.endswith(b"\n") or b"\0" in data
+        if is_torn and synced.is_file():
+            with contextlib.suppress(IntegrityError):
+                return self._verified(synced.read_bytes())
+        raise IntegrityError(
+            f"{path} is not the last signed head: {error.message}",
+            remedy="restore it from a backup of the keys; never delete it",
+        ) from error
+
+
+def _key_files(folder: Path) -> tuple[Path, ...]:
+    """Return the key files and those that wait to take their place."""
+    names = (LOG_KEY, AUTHOR_KEY, f"{LOG_KEY}{WAITING}", f"{AUTHOR_KEY}{WAITING}")
+    return tuple(folder / name for name in names)
+
+
+def _stamp(paths: Sequence[Path]) -> tuple[int, ...]:
+    found: list[int] = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            found += [0, 0]
+        else:
+            found += [status.st_ino, status.st_mtime_ns]
+    return tuple(found)
 
 
 def keys_folder(keys_dir: Path, origin: str) -> Path:
@@ -86,8 +194,13 @@ def load_keys(keys_dir: Path, origin: str) -> Keys:
         IntegrityError: others may read them, or they are malformed or of another log.
     """
     folder = keys_folder(keys_dir, origin)
-    log = _read_key(folder / LOG_KEY, origin)
-    return Keys(folder=folder, log=log, author=_read_key(folder / AUTHOR_KEY, author_name(origin)))
+    stamp = _stamp(_key_files(folder))
+    return Keys(
+        folder=folder,
+        log=_read_key(folder / LOG_KEY, origin),
+        author=_read_key(folder / AUTHOR_KEY, author_name(origin)),
+        stamp=stamp,
+    )
 
 
 def _read_key(path: Path, name: str) -> SigningKey:

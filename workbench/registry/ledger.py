@@ -1,61 +1,44 @@
-"""The append-only ledger of a lab: the one place that writes entries and signs tree heads.
+"""The append-only ledger of a lab: reading a store, and appending to it through its `Writer`."""
 
-An append commits first and signs afterwards, so that no signed head ever covers an entry that a
-crash could take back. Each commit carries the writer's signed announcement of its entry, so that
-the next writer can sign a head that a crash left unsigned, and nothing else ever gets signed.
-"""
-
+import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from workbench.canonical import canonical_json, profile_faults
-from workbench.errors import ConflictError, IntegrityError, InvalidFileError, NotFoundError
-from workbench.registry.entries import BODIES, Body, Genesis
-from workbench.registry.heads import SignedHead, parse_head, sign_head
+from workbench.errors import ConflictError, IntegrityError, NotFoundError
+from workbench.registry.entries import Body, Genesis, Redaction
+from workbench.registry.heads import SignedHead, parse_head
 from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import (
-    MAX_ENVELOPE_BYTES,
     RECORD_FORMAT,
-    SALT_SIZE,
     Columns,
     Entry,
-    Envelope,
     KeysInForce,
     LogSource,
     ReplayedTree,
     StoredEntry,
-    announcement_text,
-    body_hash,
     columns_of,
-    name_of,
     read_entry,
-    signed_text,
-    timestamp,
-    uuid7,
 )
-from workbench.registry.merkle import Frontier, leaf_hash, tree_root
-from workbench.registry.notes import verify_signature
-from workbench.registry.store import Store
+from workbench.registry.redaction import What, pending_erasures, require_redactable
+from workbench.registry.rotation import KeyChain, Role, Why
+from workbench.registry.store import Store, create_store, open_store, read_store
+from workbench.registry.writer import Clock, Entropy, Writer, checked_body, stored_chain
 
 __all__ = ["Entry", "Ledger", "LogSource", "SignedHead"]
-
-Clock = Callable[[], datetime]
-Entropy = Callable[[int], bytes]
 
 
 class Ledger:
     """One log, open for reading and appending. Usable from several threads and processes."""
 
     def __init__(
-        self, *, store: Store, keys: Keys, actor: str, clock: Clock, entropy: Entropy
+        self, *, store: Store, origin: str, keys: Keys | None, writer: Writer | None
     ) -> None:
         self._store = store
-        self._keys = keys
-        self._actor = actor
-        self._clock = clock
-        self._entropy = entropy
+        self._origin = origin
+        self._read_keys = keys
+        self._writer = writer
 
     @classmethod
     def create(
@@ -72,7 +55,7 @@ class Ledger:
         """Make keys, store and first entry of a new log.
 
         Args:
-            url: SQLAlchemy URL of a SQLite file, its path absolute.
+            url: ``sqlite:////absolute/path`` or ``postgresql://user@host/database``.
             origin: identity of the log in its signed heads.
             keys_dir: gets one folder for this origin, mode 0700.
             actor: recorded as the author of entries.
@@ -84,8 +67,8 @@ class Ledger:
             ConflictError: the store holds a log, or the origin's keys have signed one.
         """
         keys = create_keys(keys_dir, origin)
-        store = Store.create(url)
-        ledger = cls(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
+        store = create_store(url)
+        writer = Writer(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
         genesis = Genesis(
             lab=lab_name,
             record_format=RECORD_FORMAT,
@@ -94,9 +77,9 @@ class Ledger:
         )
         with store.lock():
             if store.tree().size:
-                raise ConflictError(f"{url} already holds a log", remedy="workbench status")
-            ledger._append(genesis, _checked_body(genesis), "lab", ())
-        return ledger
+                raise ConflictError(f"{store.place} already holds a log", remedy="workbench status")
+            writer.append(genesis, checked_body(genesis), "lab", ())
+        return cls(store=store, origin=origin, keys=keys, writer=writer)
 
     @classmethod
     def open(
@@ -116,27 +99,41 @@ class Ledger:
             IntegrityError: the store is not a continuation of the last signed head.
         """
         keys = load_keys(keys_dir, origin)
-        store = Store.open(url)
-        ledger = cls(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
+        store = open_store(url)
+        writer = Writer(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
+        ledger = cls(store=store, origin=origin, keys=keys, writer=writer)
         with store.lock():
-            ledger._continued_tree()
+            writer.take_up_keys()
+            writer.healed_tree(store.tree())
+            ledger._erase_redacted()
         return ledger
 
     @classmethod
-    def inspect(cls, *, url: str, origin: str, keys_dir: Path) -> "Ledger":
+    def inspect(cls, *, url: str, origin: str, keys_dir: Path | None = None) -> "Ledger":
         """Open a log to read and verify it as it lies there: nothing is checked, healed or signed.
 
+        Args:
+            url: as of `create`; a store of an earlier version and one on a read-only disk will do.
+            origin: identity of the log.
+            keys_dir: where the keys may be; with them, the last head beside them is compared, too.
+
         Raises:
-            NotFoundError: no such store or keys.
+            NotFoundError: no such store.
         """
-        keys = load_keys(keys_dir, origin)
-        store = Store.open(url)
-        return cls(store=store, keys=keys, actor="", clock=_no_clock, entropy=os.urandom)
+        keys = None
+        if keys_dir is not None:
+            with contextlib.suppress(NotFoundError):
+                keys = load_keys(keys_dir, origin)
+        return cls(store=read_store(url), origin=origin, keys=keys, writer=None)
 
     @property
     def origin(self) -> str:
         """Identity of the log."""
-        return self._keys.log.name
+        return self._origin
+
+    def now(self) -> datetime:
+        """Return the moment by the clock that stamps entries."""
+        return self._writing().now()
 
     def append(
         self, body: Body, *, subject: str, refs: Sequence[str] = (), at_size: int | None = None
@@ -156,13 +153,72 @@ class Ledger:
             IntegrityError: the store is not a continuation of the last signed head.
             StoreUnavailableError: the store cannot be written; nothing was recorded.
         """
-        body_bytes = _checked_body(body)
+        writer, body_bytes = self._writing(), checked_body(body)
         with self._store.lock():
             if at_size is not None and self._store.tree().size != at_size:
                 raise ConflictError(
                     f"the log grew beyond {at_size} entries meanwhile", remedy="repeat the command"
                 )
-            return self._append(body, body_bytes, subject, refs)
+            return writer.append(body, body_bytes, subject, refs)
+
+    def rotate(self, role: Role, *, why: Why, reason: str) -> Entry:
+        """Replace a key of this log and return the entry that says so, signed by both keys.
+
+        The old private key stays beside the new one, for as long as its owner wants to keep it. A
+        crash leaves the old key in force or the new one; the next use of the log settles which.
+
+        Raises:
+            IntegrityError: the store is not a continuation of the last signed head.
+            StoreUnavailableError: the store cannot be written; the old key stays in force.
+        """
+        writer = self._writing()
+        with self._store.lock():
+            return writer.rotate(role, why=why, reason=reason)
+
+    def redact(self, target: Entry, *, what: What, reason: str) -> Entry:
+        """Record that an entry's body is erased, then erase it and its salt from the store.
+
+        A crash in between leaves the record, and the body is erased when the log is next opened.
+
+        Raises:
+            InvalidFileError: no reason is given.
+            ConflictError: the entry is of a kind that is never erased, or erased already.
+            StoreUnavailableError: the store cannot be written, or somebody is reading it.
+        """
+        require_redactable(target, reason=reason)
+        body = Redaction(what=what, reason=reason)
+        entry = self.append(body, subject=target.subject, refs=[target.leaf])
+        with self._store.lock():
+            self._erase_redacted()
+        return entry
+
+    def _erase_redacted(self) -> None:
+        """Erase what a signed redaction names and is still there. The caller holds the lock."""
+        below = self.head().size
+        redactions = list(self._store.records(below=below, kind=Redaction.kind))
+        if not redactions:
+            return
+        pending = pending_erasures(
+            redactions, self._store.records(below=below), self.chain(), self.origin
+        )
+        for sequence, by in list(pending):
+            self._store.erase(sequence, by=by)
+
+    def chain(self) -> KeyChain:
+        """Return the keys that spoke for this log, up to its last durable entry, verified.
+
+        Raises:
+            IntegrityError: the first entry is missing, or a rotation is not what it must be.
+        """
+        return stored_chain(self._store, self.origin)
+
+    def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
+        """Return roots of complete subtrees of 256**level leaves; of level 0 the leaf hashes.
+
+        Raises:
+            IntegrityError: not all of them are there.
+        """
+        return self._store.hashes(level, start, stop)
 
     def entries(self, *, kind: str | None = None, subject: str | None = None) -> Iterator[Entry]:
         """Yield the entries that the newest signed head covers, oldest first.
@@ -186,8 +242,28 @@ class Ledger:
 
     @property
     def vkey(self) -> str:
-        """C2SP verifier key of the tree heads."""
-        return str(self._keys.log.verifier)
+        """C2SP verifier key of the tree heads; without keys here, the one of the first entry."""
+        if self._keys is not None:
+            return str(self._keys.log.verifier)
+        first = next(self._store.records(below=1), None)
+        body = read_entry(first, self.origin).body if first else None
+        if not isinstance(body, Genesis):
+            raise IntegrityError(
+                f"{self._store.place} does not begin with the first entry of a log"
+            )
+        return body.log_key
+
+    @property
+    def _keys(self) -> Keys | None:
+        """The log's keys, as far as they are here; a writer takes up those that replace them."""
+        return self._writer.keys if self._writer else self._read_keys
+
+    def _writing(self) -> Writer:
+        if self._writer is None:
+            raise ConflictError(
+                "a log that is only inspected takes no entries", remedy="open it instead"
+            )
+        return self._writer
 
     def close(self) -> None:
         """Give the store's connections back. Closing twice is harmless."""
@@ -216,7 +292,7 @@ class Ledger:
         """Yield where the store's tree and heads contradict the tree over its entries."""
         # Read in this order, because another process may append meanwhile: the store's newest head
         # is never older than the one kept beside the keys, nor its tree than its newest head.
-        last = self._keys.last_head()
+        last = self._keys.last_head() if self._keys else None
         newest = 0
         for newest, note in self._store.heads():
             size = parse_head(note).size
@@ -230,143 +306,3 @@ class Ledger:
             frontier = frontier.appended(entry.leaf)
         if frontier.root() != stored.root():
             yield "the store's tree is not that of its entries"
-
-    def _append(self, body: Body, body_bytes: bytes, subject: str, refs: Sequence[str]) -> Entry:
-        """Do what `append` promises; the caller holds the lock."""
-        tree = self._continued_tree()
-        self._check_refs(refs)
-        stored = self._prepared(body, body_bytes, subject, refs, tree.size)
-        entry = read_entry(stored, self.origin)
-        grown = tree.appended(stored.leaf)
-        announced = announcement_text(self.origin, stored.sequence, entry.leaf)
-        self._store.append(stored, grown, self._keys.author.signature(announced))
-        self._sign(grown)
-        return entry
-
-    def _prepared(
-        self, body: Body, body_bytes: bytes, subject: str, refs: Sequence[str], sequence: int
-    ) -> StoredEntry:
-        moment = self._clock()
-        salt = self._entropy(SALT_SIZE)
-        try:
-            envelope = Envelope(
-                actor=self._actor,
-                body_hash=body_hash(salt, body_bytes),
-                id=uuid7(moment, self._entropy(10)),
-                kind=body.kind,
-                log=self.origin,
-                refs=list(refs),
-                subject=subject,
-                time=timestamp(moment),
-                v=1,
-            )
-            data = envelope.to_bytes()
-        except ValueError as error:
-            raise InvalidFileError(f"the entry cannot be recorded: {error}") from error
-        if len(data) > MAX_ENVELOPE_BYTES:
-            raise InvalidFileError(
-                f"the envelope has {len(data)} bytes, more than {MAX_ENVELOPE_BYTES}: "
-                f"{len(refs)} references are too many"
-            )
-        leaf = leaf_hash(data)
-        text = signed_text(self.origin, leaf.hex())
-        return StoredEntry(
-            sequence=sequence,
-            leaf=leaf,
-            envelope=data,
-            salt=salt,
-            body=body_bytes,
-            signature=self._keys.author.signature(text) if body.signed else "",
-            id=envelope.id,
-            kind=envelope.kind,
-            subject=envelope.subject,
-        )
-
-    def _check_refs(self, refs: Sequence[str]) -> None:
-        try:
-            unknown = self._store.unknown_leaves([bytes.fromhex(ref) for ref in refs])
-        except ValueError as error:
-            raise InvalidFileError(f"references {list(refs)} are not leaf hashes") from error
-        if unknown or len(set(refs)) != len(refs):
-            wrong = [leaf.hex() for leaf in unknown] or list(refs)
-            raise NotFoundError(
-                f"references {wrong} are to no entry of log {self.origin!r}, or are repeated"
-            )
-
-    def _sign(self, tree: Frontier) -> None:
-        # Only ever called with a tree that is durable, under the lock.
-        head = sign_head(self._keys.log, tree.size, tree.root())
-        if self._store.last_note() != head.note:
-            self._store.add_head(tree.size, head.note)
-        self._keys.keep_head(head)
-
-    def _continued_tree(self) -> Frontier:
-        """Return the durable tree, signed; refuse one that breaks with the last signed head."""
-        tree = self._store.tree()
-        last = self._keys.last_head()
-        signed = last.size if last else 0
-        if last is not None:
-            self._check_prefix(last, tree)
-        if tree.size > signed + 1:
-            raise IntegrityError(
-                f"the store holds {tree.size} entries, the last signed head covers {signed}",
-                remedy=f"restore last-head in {self._keys.folder} from a backup of the keys",
-            )
-        if tree.size == signed + 1:
-            self._check_unsigned(signed)
-            self._sign(tree)
-        return tree
-
-    def _check_prefix(self, last: SignedHead, tree: Frontier) -> None:
-        if tree.size < last.size:
-            raise IntegrityError(
-                f"the store holds {tree.size} entries but a head over {last.size} was signed: "
-                "it was rolled back",
-                remedy="restore the newest copy of the store; never append to an older one",
-            )
-        same = tree.size == last.size
-        root = tree.root() if same else tree_root(self._store.leaves(last.size))
-        if root != last.root:
-            raise IntegrityError(
-                f"the store's first {last.size} entries are not those that were signed",
-                remedy="workbench verify",
-            )
-
-    def _check_unsigned(self, sequence: int) -> None:
-        """Check the entry that a crash left without a signed head before it gets one."""
-        (stored,) = self._store.records(since=sequence, below=sequence + 1)
-        entry = read_entry(stored, self.origin)
-        self._check_announced(stored)
-        leaves = [*self._store.leaves(sequence), stored.leaf]
-        if tree_root(leaves) != self._store.tree().root():
-            raise IntegrityError(f"{name_of(stored)} is not in the store's tree")
-        if BODIES[entry.kind].signed:
-            text = signed_text(self.origin, entry.leaf)
-            verify_signature(text, stored.signature, self._keys.author.verifier)
-
-    def _check_announced(self, stored: StoredEntry) -> None:
-        text = announcement_text(self.origin, stored.sequence, stored.leaf.hex())
-        try:
-            verify_signature(text, self._store.announcement(), self._keys.author.verifier)
-        except IntegrityError as error:
-            raise IntegrityError(
-                f"{name_of(stored)} was put into the store by something else than this log's "
-                "writers: it will not be signed",
-                remedy="restore the store from before it, and find out who can write to it",
-            ) from error
-
-
-def _no_clock() -> datetime:
-    raise ConflictError("a log that is only inspected takes no entries", remedy="open it instead")
-
-
-def _checked_body(body: Body) -> bytes:
-    try:
-        value = body.to_json()
-        faults = profile_faults(value)
-        data = canonical_json(value)
-    except ValueError as error:
-        raise InvalidFileError(f"a {body.kind} body cannot be recorded: {error}") from error
-    if faults:
-        raise InvalidFileError(f"a {body.kind} body cannot be recorded: {'; '.join(faults)}")
-    return data

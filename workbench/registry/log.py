@@ -46,7 +46,15 @@ class Envelope(Record):
 
     def to_bytes(self) -> bytes:
         """Return the RFC 8785 bytes that are hashed."""
-        return canonical_json(self.model_dump(mode="python"))
+        # Its fields' patterns leave nothing to escape but in these two; a test compares this with
+        # the general form, which takes ten times as long under the writer's lock.
+        actor, log = canonical_json(self.actor).decode(), canonical_json(self.log).decode()
+        refs = ",".join(f'"{ref}"' for ref in self.refs)
+        return (
+            f'{{"actor":{actor},"body_hash":"{self.body_hash}","id":"{self.id}",'
+            f'"kind":"{self.kind}","log":{log},"refs":[{refs}],"subject":"{self.subject}",'
+            f'"time":"{self.time}","v":{self.v}}}'
+        ).encode()
 
 
 class Outline(NamedTuple):
@@ -285,15 +293,6 @@ def timestamp(moment: datetime) -> str:
 def signed_text(origin: str, leaf: str) -> str:
     """Return what an author signs of an entry."""
     return f"workbench entry v1\n{origin}\n{leaf}\n"
-
-
-def announcement_text(origin: str, sequence: int, leaf: str) -> str:
-    """Return what a writer signs of an entry that it is about to commit.
-
-    If a crash leaves the entry without a signed head, this is how the next writer knows that a
-    holder of the keys wrote it, and not somebody with access to the store alone.
-    """
-    return f"workbench append v1\n{origin}\n{sequence}\n{leaf}\n"
 
 
 def read_envelope(data: bytes) -> Envelope:

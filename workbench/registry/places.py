@@ -165,7 +165,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if scheme != req.type:
             raise StoreUnavailableError(
                 f"{req.full_url} redirects from {req.type} to {scheme}: {newurl}",
-                remedy=f"workbench verify --from {newurl} if you trust that address",
+                remedy=f"workbench verify --from {newurl}, if you trust that address",
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 

@@ -62,6 +62,29 @@ def dirty_files(root: Path, *, outputs: Sequence[str] = ()) -> list[str]:
     return sorted(record[3:] for record in (answer or "").split("\0") if record)
 
 
+def changed_files(
+    root: Path, before: str, after: str, *, outputs: Sequence[str] = ()
+) -> list[str] | None:
+    """Return the files that differ between two commits, relative to the repository, sorted.
+
+    None where one of the commits is not in this repository.
+
+    Args:
+        root: a folder of the work tree.
+        before: a commit.
+        after: another one.
+        outputs: folders below the root whose changes do not count.
+    """
+    excluded = [f":(exclude){folder}" for folder in outputs]
+    try:
+        answer = _git(
+            root, "diff", "--name-only", "--no-renames", "-z", before, after, "--", ":/", *excluded
+        )
+    except ConflictError:
+        return None
+    return None if answer is None else sorted(name for name in answer.split("\0") if name)
+
+
 def ensure_repository(root: Path) -> bool:
     """Make the folder a git repository unless it lies in one; return whether it was made.
 

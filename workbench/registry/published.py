@@ -36,6 +36,7 @@ LOG_VKEY = "log.vkey"
 AUTHOR_VKEY = "author.vkey"
 _LIMITS = {CHECKPOINT: 2**16, LOG_VKEY: 2**12, AUTHOR_VKEY: 2**12}
 _MOST_BODY_BYTES = 2**28
+_MOST_ANCHOR_BYTES = 2**20
 _MOST_BUNDLE_BYTES = WIDTH * (2**16 + 1)
 _TILE_NAME = re.compile(r"tile/(entries|[0-9]{1,2})/((?:x[0-9]{3}/)*[0-9]{3})(?:\.p/([0-9]{1,3}))?")
 
@@ -219,6 +220,8 @@ def _tiles_above(size: int) -> Iterator[Tile]:
 def _limit(name: str) -> int:
     if name.startswith("bodies/"):
         return _MOST_BODY_BYTES
+    if name.startswith("anchors/"):
+        return _MOST_ANCHOR_BYTES
     if name.startswith("tile/entries/"):
         return _MOST_BUNDLE_BYTES
     return _LIMITS.get(name, WIDTH * HASH_SIZE)

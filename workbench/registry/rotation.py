@@ -101,10 +101,9 @@ class KeyChain:
         # The first entry is announced by the key that it names.
         return self._before("author", max(sequence, 1))
 
-    @property
-    def log_keys(self) -> tuple[VerifierKey, ...]:
-        """Every log key so far, the first entry's first."""
-        return tuple(key for _, key in self._keys["log"])
+    def history(self, role: Role) -> tuple[tuple[int, VerifierKey], ...]:
+        """Return each key of a role with the sequence of the entry that put it in force."""
+        return tuple(self._keys[role])
 
     def knows(self, vkey: str) -> bool:
         """Return whether this is the log's key, now or before a rotation."""
@@ -151,21 +150,21 @@ def chain_of(source: LogSource) -> KeyChain:
     Raises:
         IntegrityError: the first entry is missing, or a rotation is not what it must be.
     """
-    chain = KeyChain(source.origin)
-    follow_all(chain, source.entries(kind=Genesis.kind))
-    follow_all(chain, source.entries(kind=KeyRotation.kind))
-    return chain
+    kinds = (Genesis.kind, KeyRotation.kind)
+    return followed_chain(source.origin, (e for kind in kinds for e in source.entries(kind=kind)))
 
 
-def follow_all(chain: KeyChain, entries: Iterable[Entry]) -> None:
-    """Follow the chain along these entries.
+def followed_chain(origin: str, entries: Iterable[Entry]) -> KeyChain:
+    """Return the chain along these entries, the first entry of the log before its rotations.
 
     Raises:
         IntegrityError: one of them is no rotation of the keys in force; names the entry.
     """
+    chain = KeyChain(origin)
     for entry in entries:
         try:
             chain.follow(entry.sequence, entry.body)
         except IntegrityError as error:
             name = f"entry {entry.sequence} ({entry.kind} {entry.id})"
             raise IntegrityError(f"{name}: {error.message}") from error
+    return chain

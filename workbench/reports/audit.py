@@ -15,6 +15,7 @@ from workbench.registry.entries import (
     RunStarted,
     Verdict,
 )
+from workbench.registry.hidden import essential
 from workbench.registry.log import LogSource
 from workbench.registry.proposal import Proposal
 from workbench.reports.audit_changes import frozen_faults, mode_faults
@@ -24,8 +25,10 @@ from workbench.reports.facts import (
     Source,
     experiment_facts,
     merged_sources,
+    source_of,
 )
 from workbench.reports.lineage import run_lineages
+from workbench.reports.narrative import listed
 
 CONTROL, TREATMENT = "control", "treatment"
 _TOLERANCE = 1e-9
@@ -66,7 +69,12 @@ def audit_claims(source: LogSource) -> list[AuditFinding]:
 
 
 def audit_experiment(facts: ExperimentFacts) -> list[AuditFinding]:
-    """Return the checks of an experiment's verdict; empty while there is none."""
+    """Return the checks of an experiment's verdict; empty while there is none.
+
+    What rests on hidden entries cannot be recomputed: then one finding says so.
+    """
+    if facts.hides(Verdict.kind) or (facts.verdict and essential(facts.hidden)):
+        return [_unreadable(facts)]
     if facts.verdict is None:
         return []
     if facts.registration is None or facts.proposal is None:
@@ -104,6 +112,23 @@ def _finding(claim: Claim, number: int, name: str, check: Check) -> AuditFinding
         passed=not wrong,
         detail="; ".join(wrong),
         sources=claim.verdict.sources,
+    )
+
+
+def _unreadable(facts: ExperimentFacts) -> AuditFinding:
+    """Return that a verdict was not recomputed; that there is only one shows all the same."""
+    lacking = essential(facts.hidden)
+    verdicts = [entry for entry in facts.entries if entry.kind == Verdict.kind]
+    several = f"{len(verdicts)} verdicts of one registration; " if len(verdicts) > 1 else ""
+    numbers = listed([f"#{found.entry.sequence}" for found in lacking[:3]])
+    more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+    return AuditFinding(
+        number=2,
+        check="one verdict, of a confirmatory experiment",
+        subject=facts.experiment,
+        passed=not several,
+        detail=f"{several}NOT RECOMPUTED: it rests on {numbers}{more}, {lacking[0].why}",
+        sources=tuple(source_of(entry) for entry in verdicts),
     )
 
 

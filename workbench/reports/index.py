@@ -21,6 +21,7 @@ from workbench.reports.quantities import (
     stamp,
     with_unit,
 )
+from workbench.reports.sections.hidden import state_texts
 from workbench.reports.status import state_of
 
 
@@ -38,6 +39,8 @@ class IndexRow:
     cost: str
     began: str
     exploratory: bool
+    hidden: str
+    """Why there is nothing to tell but that it exists; empty where there is."""
     amended: str
     """That the registration was amended, and whether late; empty if it was not."""
     sources: tuple[Source, ...]
@@ -113,6 +116,7 @@ def _row(facts: ExperimentFacts) -> IndexRow:
         cost=duration(total.device_seconds) if total.costs else MISSING,
         began=calendar_day(facts.entries[0].time),
         exploratory=not facts.confirmatory,
+        hidden=" ".join(state_texts(facts)) if facts.promise_hidden else "",
         amended=_amended(facts),
         sources=facts.verdict.sources if facts.verdict else (),
     )

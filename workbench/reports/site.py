@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workbench.registry.entries import Genesis
 from workbench.registry.heads import SignedHead
+from workbench.registry.hidden import public_entries
 from workbench.registry.log import Entry, LogSource
 from workbench.reports.blocks import Picture
 from workbench.reports.chronicle import chronicle
@@ -24,12 +25,15 @@ HTML, MARKDOWN, INDEX = "chronicle.html", "chronicle.md", "index.html"
 
 
 class Snapshot:
-    """A log read once, so that many chronicles of it cost one pass."""
+    """A log read once, as everybody may see it: chronicles show no more than its published files.
+
+    From the store and from the published files the same chronicles come, to the byte.
+    """
 
     def __init__(self, source: LogSource) -> None:
         self.origin = source.origin
         self._head = source.head()
-        self._all = tuple(source.entries())
+        self._all = public_entries(source.entries())
         self._by_subject: dict[str, list[Entry]] = defaultdict(list)
         for entry in self._all:
             self._by_subject[entry.subject].append(entry)

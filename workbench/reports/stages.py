@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from workbench.registry.amended import Course
+from workbench.registry.embargo import Withholding
 from workbench.registry.entries import (
     Amendment,
     Body,
     Deviation,
+    Hidden,
     Incident,
     Promotion,
     ProxyRun,
@@ -20,6 +23,7 @@ from workbench.registry.entries import (
     Verdict,
     Withdrawal,
 )
+from workbench.registry.hidden import REMARKS
 from workbench.registry.log import Entry, LogSource
 
 
@@ -31,7 +35,8 @@ class ExperimentStatus:
     title: str
     stage: str
     """``filed``, ``registered``, ``sweeping``, ``swept``, ``promoted``, ``running``, ``run``,
-    ``decided`` or ``withdrawn``; exploratory work does not move it."""
+    ``decided`` or ``withdrawn``; ``hidden`` where this reader lacks the content that would say so;
+    exploratory work does not move it."""
     detail: str
     next_command: str
     device_seconds: float
@@ -44,10 +49,19 @@ class ExperimentStatus:
     late_amendments: int
     """Made after outcomes were seen: the verdict is exploratory and void."""
     verdict: str
+    embargo: str = ""
+    """Day by whose end it is promised to be revealed; empty without an embargo."""
+    overdue: bool = False
+    """Whether that day is over."""
+    hidden_entries: int = 0
+    """Whose content this reader does not have."""
 
 
 @dataclass
 class _Tally:
+    withholding: Withholding = field(default_factory=Withholding)
+    hidden: list[str] = field(default_factory=list)
+    """Kinds of the entries without a body."""
     course: Course = field(default_factory=Course)
     registration: Registration | None = None
     budget: int = 0
@@ -67,6 +81,9 @@ class _Tally:
     def add(self, entry: Entry) -> None:
         """Count one entry."""
         body = entry.body
+        self.withholding.follow(entry)
+        if isinstance(body, Hidden):
+            self.hidden.append(entry.kind)
         self.course.follow(entry)
         self._cost(body)
         # The verdict on what was amended late is marked exploratory, and is the verdict.
@@ -127,17 +144,31 @@ class _Tally:
         return (ended.last_step - ended.surviving_step) / steps if steps > 0 else 0.0
 
 
-def experiment_statuses(source: LogSource, filed: Iterable[str]) -> list[ExperimentStatus]:
-    """Return the status of every filed or recorded experiment, in the order of their numbers."""
+def experiment_statuses(
+    source: LogSource, filed: Iterable[str], now: datetime
+) -> list[ExperimentStatus]:
+    """Return the status of every filed or recorded experiment, in the order of their numbers.
+
+    Args:
+        source: The log.
+        filed: Names of the folders in ``experiments/``.
+        now: Decides which embargoes are overdue.
+    """
     tallies: dict[str, _Tally] = {name: _Tally() for name in filed}
     for entry in source.entries():
         if entry.subject[:4].isdigit():
             tallies.setdefault(entry.subject, _Tally()).add(entry)
-    return [_status(name, tallies[name]) for name in sorted(tallies)]
+    return [_status(name, tallies[name], now) for name in sorted(tallies)]
 
 
-def _status(name: str, tally: _Tally) -> ExperimentStatus:
+def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
     stage, detail, command = _stage(tally)
+    embargo = next(iter(tally.withholding.open), None)
+    overdue = embargo is not None and embargo.is_expired(now)
+    if embargo is not None:
+        which = "EMBARGO OVERDUE since" if overdue else "embargo until"
+        detail = f"{detail}; {which} {embargo.until}"
+        command = "reveal" if overdue else command
     amendments, late = len(tally.course.amendments), len(tally.course.late())
     if amendments:
         when = "late: void" if late else "in time"
@@ -156,11 +187,16 @@ def _status(name: str, tally: _Tally) -> ExperimentStatus:
         amendments=amendments,
         late_amendments=late,
         verdict=tally.verdict,
+        embargo=embargo.until if embargo else "",
+        overdue=overdue,
+        hidden_entries=len(tally.hidden),
     )
 
 
 def _stage(tally: _Tally) -> tuple[str, str, str]:
     registration = tally.registration
+    if any(kind not in REMARKS for kind in tally.hidden):
+        return "hidden", f"{len(tally.hidden)} entries without their content", "chronicle"
     if registration is None:
         return "filed", "not registered", "check"
     if tally.course.withdrawal is not None:

@@ -1,7 +1,7 @@
 """The logbook: every entry of an experiment in one dated sentence, long series drawn together."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -11,13 +11,17 @@ from workbench.registry.entries import (
     Body,
     Decision,
     Deviation,
+    Embargo,
     Exposure,
     Forecast,
     Incident,
+    KeyRotation,
     Note,
     Promotion,
     ProxyRun,
+    Redaction,
     Registration,
+    Reveal,
     RunEnded,
     RunStarted,
     SweepEnded,
@@ -58,22 +62,30 @@ class Event:
 
 def timeline(facts: ExperimentFacts) -> tuple[Event, ...]:
     """Return the rows in the order of the ledger."""
-    return tuple(_events(facts.entries))
+    return tuple(_events(facts.entries, {h.entry.leaf: h.why for h in facts.hidden}))
 
 
-def _events(entries: Sequence[Entry]) -> Iterator[Event]:
+def _events(entries: Sequence[Entry], hidden: Mapping[str, str]) -> Iterator[Event]:
     def series(entry: Entry) -> tuple[object, ...]:
+        if entry.leaf in hidden:
+            return (hidden[entry.leaf], entry.kind, entry.actor)
         if entry.kind not in SERIES:
             return (entry.sequence,)
         return (entry.kind, _mode(entry.body), entry.actor)
 
     for _, group in groupby(entries, key=series):
-        yield _event(list(group))
+        found = list(group)
+        yield _event(found, hidden.get(found[0].leaf, ""))
 
 
-def _event(entries: Sequence[Entry]) -> Event:
+def _event(entries: Sequence[Entry], hidden: str) -> Event:
     last = entries[-1]
-    text = describe(last.body) if len(entries) == 1 else describe_series(entries)
+    if hidden:
+        kind = last.kind.replace("_", " ")
+        what = count(len(entries), f"{kind} entry", f"{kind} entries")
+        text = sentence(f"{what}, {hidden}")
+    else:
+        text = describe(last.body) if len(entries) == 1 else describe_series(entries)
     return Event(
         time=last.time,
         kind=last.kind,
@@ -245,6 +257,23 @@ def _verdict(body: Verdict) -> str:
     )
 
 
+def _embargo(body: Embargo) -> str:
+    return sentence(f"embargo until {body.until}: what follows is withheld ({body.reason})")
+
+
+def _reveal(body: Reveal) -> str:
+    return sentence(f"the embargo ended: what it withheld is published{_because(body.reason)}")
+
+
+def _redaction(body: Redaction) -> str:
+    what = body.what.replace("_", " ")
+    return sentence(f"an entry’s content was erased for good ({what}): {body.reason}")
+
+
+def _key_rotation(body: KeyRotation) -> str:
+    return sentence(f"the {body.role} key was replaced ({body.why.replace('_', ' ')})")
+
+
 def _value(value: float | None, metric: str) -> str:
     return "" if value is None else f" with {metric} {with_unit(number(value), metric)}"
 
@@ -273,4 +302,8 @@ _WRITERS: dict[type[Body], _Writer] = {
     Incident: _incident,
     Exposure: _exposure,
     Verdict: _verdict,
+    Embargo: _embargo,
+    Reveal: _reveal,
+    Redaction: _redaction,
+    KeyRotation: _key_rotation,
 }

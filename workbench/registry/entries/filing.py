@@ -38,6 +38,9 @@ class DataState(Record):
     duplicates_removed: int
     natural_mixture: dict[str, Number]
     """Share of each domain in the training split's bytes."""
+    evaluation_sets: dict[str, str] = {}
+    """Fingerprint of each set that a metric is read on, ``validation`` and ``sealed_test``: over the
+    hash of every domain's tokens and of the tokenizer. Absent in entries older than the field."""
     builder: dict[str, str] = {}
     """Versions of what the built-in text came from (Python, packages)."""
 

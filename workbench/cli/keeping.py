@@ -1,0 +1,186 @@
+"""Commands that keep a log usable: reveal, redact, keys."""
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.cli.filing import Number
+from workbench.cli.show import confirm, print_json, say
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class WhatName(StrEnum):
+    """What kind of thing is erased."""
+
+    personal_data = "personal_data"
+    secret = "secret"  # noqa: S105  # a kind of content, not a password
+    licence = "licence"
+    legal_order = "legal_order"
+    other = "other"
+
+
+class RoleName(StrEnum):
+    """Which of a log's keys."""
+
+    log = "log"
+    author = "author"
+
+
+class WhyName(StrEnum):
+    """Why a key is replaced, in one word."""
+
+    scheduled = "scheduled"
+    owner_change = "owner_change"
+    compromise = "compromise"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the application."""
+    for command in (reveal, redact):
+        app.command(rich_help_panel="Keep")(command)
+    keys = typer.Typer(help="Show, make and replace keys.", no_args_is_help=True)
+    keys.command()(show)
+    keys.command()(new)
+    keys.command()(rotate)
+    app.add_typer(keys, name="keys", rich_help_panel="Keep")
+
+
+def reveal(
+    number: Number,
+    reason: Annotated[str, typer.Option(help="Why now; published.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """End an embargo: the next publish holds what was withheld."""
+    from workbench.lab import Lab
+
+    found = Lab.open().reveal(number, reason=reason)
+    if as_json:
+        print_json(
+            {
+                "experiment": found.entry.subject,
+                "entry": found.entry.sequence,
+                "until": found.until,
+                "num_entries": found.num_entries,
+            }
+        )
+        return
+    say(f"Revealed {found.entry.subject} (entry {found.entry.sequence}); promised by {found.until}")
+    say(f"Next: workbench publish adds the content of {found.num_entries} entries to registry/,")
+    say(f"then workbench chronicle {number}")
+
+
+def redact(
+    entry: Annotated[str, typer.Argument(help="Number that chronicles show after #, or an id.")],
+    what: Annotated[WhatName, typer.Option(help="What kind of thing is erased.")],
+    reason: Annotated[str, typer.Option(help="Why; published, so do not repeat what is erased.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would mean, and stop.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase the content of one entry for good; its hash, time, kind and author stay."""
+    from workbench.lab import Lab
+
+    lab = Lab.open()
+    draft = lab.draft_redaction(entry)
+    target = draft.target
+    if not as_json:
+        say(f"Entry {target.sequence}: {target.kind} of {target.subject}, {target.time}")
+        say(f"  erased for good  {draft.consequence}")
+        say("  not erased")
+        for place in draft.out_of_reach:
+            say(f"    {place}")
+    made = None
+    if not dry_run:
+        if not yes:
+            remedy = f"workbench redact {entry} --what {what.value} --reason … --yes"
+            confirm("Erase it?", remedy=remedy)
+        made = lab.redact(draft, what=what.value, reason=reason)
+    if as_json:
+        print_json(
+            {
+                "entry": target.sequence,
+                "id": target.id,
+                "kind": target.kind,
+                "subject": target.subject,
+                "consequence": draft.consequence,
+                "not_erased": list(draft.out_of_reach),
+                "redaction": made.sequence if made else None,
+            }
+        )
+    elif made:
+        say(f"Erased, and recorded as entry {made.sequence}.")
+        say("Next: workbench publish erases it from registry/, then workbench chronicle")
+
+
+def show(as_json: AsJson = False) -> None:
+    """Show the keys that speak for the log, those before them, and which are here."""
+    from workbench.lab import Lab
+
+    lab = Lab.open()
+    lines = lab.key_lines()
+    if as_json:
+        print_json([asdict(line) for line in lines])
+        return
+    say(f"Keys of {lab.settings.origin}, kept in {lab.keys_folder}")
+    for line in lines:
+        held = "private key here" if line.private else "private key not here"
+        ended = "in force" if line.until is None else f"until entry {line.until}"
+        say(f"{line.role:<7}{line.key_id}  since entry {line.since}, {ended}, {held}")
+        if line.until is None:
+            say(f"       {line.vkey}")
+    say("Hand the log's key out by another way than the log: readers give it as --key.")
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="What its signatures carry, like lab.example/ann.")],
+    witness: Annotated[
+        bool, typer.Option("--witness", help="To cosign heads of other people's logs.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="File of the private key; yours if not given.")
+    ] = None,
+) -> None:
+    """Make a key of your own, to approve registrations or to witness logs."""
+    from workbench.registry.personal_keys import create_personal_key
+    from workbench.settings import default_keys_dir
+
+    folder = default_keys_dir().parent / "people"
+    path = out or folder / f"{name.replace('/', '_')}.key"
+    key = create_personal_key(path, name, "witness" if witness else "review")
+    say(f"Private key  {path}  (mode 0600; back it up, never commit it)")
+    say(f"Public key   {key}")
+    if witness:
+        say(f"Next: workbench witness --from registry --state DIR --key {path}")
+    else:
+        say("Next: give the public key to the lab, for [reviewers] in workbench.toml")
+
+
+def rotate(
+    role: Annotated[RoleName, typer.Argument(help="log signs tree heads, author signs entries.")],
+    why: Annotated[WhyName, typer.Option(help="Why, in one word.")],
+    reason: Annotated[str, typer.Option(help="Why, in a sentence; published.")],
+    as_json: AsJson = False,
+) -> None:
+    """Replace a key of the log by an entry that the old and the new key both sign."""
+    from workbench.lab import Lab
+
+    lab = Lab.open()
+    entry = lab.rotate_key(role.value, why=why.value, reason=reason)
+    old = lab.retired_path(entry)
+    line = next(k for k in lab.key_lines() if k.role == role.value and k.until is None)
+    if as_json:
+        print_json({"entry": entry.sequence, "old_private": str(old), **asdict(line)})
+        return
+    say(f"Replaced the {role.value} key: entry {entry.sequence}, signed by both keys")
+    say(f"  new  {line.vkey}")
+    say(f"  old  {old}  (no longer used; keep it offline or destroy it)")
+    say("Next: back up the keys folder, workbench publish, and have the new head anchored")
+    if why is WhyName.compromise:
+        say("Whoever has the old key can still sign heads for what came BEFORE this entry:")
+        say("tell your readers, and see docs/operations.md, A key was stolen")

@@ -1,0 +1,348 @@
+"""The one place that makes entries and signs tree heads.
+
+An append commits first and signs afterwards, so that no signed head ever covers an entry that a
+crash could take back. Each commit carries the writer's announcement of its entry, so that the next
+writer can sign a head that a crash left unsigned, and nothing else ever gets signed. A head follows
+from its entries alone, so the entry's commit is the only thing that an append waits for.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from workbench.canonical import canonical_json, parse_json, profile_faults
+from workbench.errors import IntegrityError, InvalidFileError, NotFoundError
+from workbench.registry.announcements import announcement, check_announcement
+from workbench.registry.entries import BODIES, Body, Genesis, KeyRotation, parse_body
+from workbench.registry.heads import SignedHead, parse_head, sign_head
+from workbench.registry.keys import Keys, load_keys
+from workbench.registry.log import (
+    MAX_ENVELOPE_BYTES,
+    SALT_SIZE,
+    Entry,
+    Envelope,
+    StoredEntry,
+    body_hash,
+    name_of,
+    read_entry,
+    signed_text,
+    timestamp,
+    uuid7,
+)
+from workbench.registry.merkle import Frontier, leaf_hash
+from workbench.registry.notes import SigningKey, verify_signature
+from workbench.registry.rotation import KeyChain, Role, Why, followed_chain, rotation_body
+from workbench.registry.store import Store
+from workbench.registry.subtrees import grown, prefix
+from workbench.registry.succession import install, key_of, prepare, require_in_force, settle
+
+Clock = Callable[[], datetime]
+Entropy = Callable[[int], bytes]
+_SYNC_EVERY = 256
+"""Heads between two that are kept durably beside the keys: all that a loss of power can hide."""
+
+
+class Writer:
+    """Who may append to a log: a store, the log's keys, and what entries are made of.
+
+    Every method that writes is called under the store's lock.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        keys: Keys,
+        actor: str,
+        clock: Clock,
+        entropy: Entropy = os.urandom,
+    ) -> None:
+        self.keys = keys
+        self._store = store
+        self._origin = keys.log.name
+        self._actor = actor
+        self._clock = clock
+        self._entropy = entropy
+        self._synced = keys.synced_size()
+
+    def append(
+        self,
+        body: Body,
+        body_bytes: bytes,
+        subject: str,
+        refs: Sequence[str],
+        before_signing: Callable[[], object] | None = None,
+    ) -> Entry:
+        """Add an entry as `Ledger.append` says.
+
+        Args:
+            body: what happened.
+            body_bytes: what `checked_body` made of it.
+            subject: what it is about.
+            refs: leaf hashes that it rests on.
+            before_signing: called when the entry is durable and before a head covers it.
+        """
+        tree = self.continued_tree()
+        self._check_refs(refs)
+        stored, envelope = self._prepared(body, body_bytes, subject, refs, tree.size)
+        entry = _entry(stored, envelope)
+        growth = grown(tree, [stored.leaf])
+        announced = announcement(self.keys.author, self._origin, stored.sequence, stored.leaf)
+        self._store.append([stored], [announced], growth)
+        if before_signing is not None:
+            before_signing()
+            self._take_up_changed_keys()
+        self._sign(growth.tree)
+        return entry
+
+    def _prepared(
+        self, body: Body, body_bytes: bytes, subject: str, refs: Sequence[str], sequence: int
+    ) -> tuple[StoredEntry, Envelope]:
+        moment = self._clock()
+        salt = self._entropy(SALT_SIZE)
+        try:
+            envelope = Envelope(
+                actor=self._actor,
+                body_hash=body_hash(salt, body_bytes),
+                id=uuid7(moment, self._entropy(10)),
+                kind=body.kind,
+                log=self._origin,
+                refs=list(refs),
+                subject=subject,
+                time=timestamp(moment),
+                v=1,
+            )
+            data = envelope.to_bytes()
+        except ValueError as error:
+            raise InvalidFileError(f"the entry cannot be recorded: {error}") from error
+        if len(data) > MAX_ENVELOPE_BYTES:
+            raise InvalidFileError(
+                f"the envelope has {len(data)} bytes, more than {MAX_ENVELOPE_BYTES}: "
+                f"{len(refs)} references are too many"
+            )
+        leaf = leaf_hash(data)
+        text = signed_text(self._origin, leaf.hex())
+        stored = StoredEntry(
+            sequence=sequence,
+            leaf=leaf,
+            envelope=data,
+            salt=salt,
+            body=body_bytes,
+            signature=self.keys.author.signature(text) if body.signed else "",
+            id=envelope.id,
+            kind=envelope.kind,
+            subject=envelope.subject,
+        )
+        return stored, envelope
+
+    def _check_refs(self, refs: Sequence[str]) -> None:
+        if not refs:
+            return
+        try:
+            unknown = self._store.unknown_leaves([bytes.fromhex(ref) for ref in refs])
+        except ValueError as error:
+            raise InvalidFileError(f"references {list(refs)} are not leaf hashes") from error
+        if unknown or len(set(refs)) != len(refs):
+            wrong = [leaf.hex() for leaf in unknown] or list(refs)
+            raise NotFoundError(
+                f"references {wrong} are to no entry of log {self._origin!r}, or are repeated"
+            )
+
+    def now(self) -> datetime:
+        """Return the moment by the clock that stamps entries."""
+        return self._clock()
+
+    def rotate(self, role: Role, *, why: Why, reason: str) -> Entry:
+        """Replace a key as `Ledger.rotate` says."""
+        self.settle()
+        old, new = key_of(self.keys, role), prepare(self.keys, role)
+        # So that the key that waits is not taken for one that a crash left.
+        self.keys = load_keys(self.keys.folder.parent, self._origin)
+        body = rotation_body(self._origin, role, old=old, new=new, why=why, reason=reason)
+        data = checked_body(body)
+        return self.append(body, data, "lab", (), lambda: install(self.keys, role))
+
+    def settle(self) -> None:
+        """Keep the newest head so that no loss of power takes it back."""
+        head = self._signed_head(self.continued_tree())
+        self.keys.sync_head(head)
+        self._synced = head.size
+
+    def _signed_head(self, tree: Frontier) -> SignedHead:
+        return sign_head(self.keys.log, tree.size, tree.root())
+
+    def _sign(self, tree: Frontier) -> None:
+        # Only ever called with a tree that is durable, under the lock.
+        head = self._signed_head(tree)
+        self._store.add_head(tree.size, head.note)
+        self._keep(head)
+
+    def _keep(self, head: SignedHead) -> None:
+        """Keep the head beside the keys. Neither this nor its row need be durable: they follow."""
+        keys = self.keys
+        keys.keep_head(head)
+        if head.size >= self._synced + _SYNC_EVERY or not self._synced:
+            keys.sync_head(head)
+            self._synced = head.size
+
+    def continued_tree(self) -> Frontier:
+        """Return the durable tree, signed; refuse one that breaks with the last signed head."""
+        self._take_up_changed_keys()
+        tree = self._store.tree()
+        if self.keys.newest() == (tree.size, tree.root()):
+            return tree
+        return self.healed_tree(tree)
+
+    def _take_up_changed_keys(self) -> None:
+        if self.keys.are_replaced():
+            self.take_up_keys()
+
+    def take_up_keys(self) -> None:
+        """Read the keys again, and finish or undo a replacement that a crash cut short.
+
+        Raises:
+            IntegrityError: the keys are not those that the log's entries put in force.
+        """
+        keys = load_keys(self.keys.folder.parent, self._origin)
+        if self._store.tree().size:
+            chain = stored_chain(self._store, self._origin)
+            keys = settle(keys, chain)
+            require_in_force(keys, chain)
+        self.keys = keys
+
+    def healed_tree(self, tree: Frontier) -> Frontier:
+        """Return the tree, with a signed head over it even if a crash prevented that."""
+        keys = self.keys
+        last = keys.last_head()
+        signed = Frontier()
+        if last is not None:
+            signed = self._signed_prefix(last, tree)
+        elif tree.size > 1:
+            raise IntegrityError(
+                f"the store holds {tree.size} entries, the last signed head covers 0",
+                remedy=f"restore last-head in {keys.folder} from a backup of the keys",
+            )
+        if tree.size > signed.size:
+            self._check_unsigned(signed, tree)
+            # A writer that was killed has perhaps not waited for the disk.
+            self._store.settle()
+        if tree.size:
+            same = last is not None and last.size == tree.size
+            self._complete(last if last is not None and same else self._signed_head(tree))
+        return tree
+
+    def _complete(self, head: SignedHead) -> None:
+        """Keep the head wherever a crash left it out."""
+        noted = self._store.last_note()
+        if not noted or parse_head(noted).size < head.size:
+            self._store.add_head(head.size, head.note)
+        self._keep(head)
+
+    def _signed_prefix(self, last: SignedHead, tree: Frontier) -> Frontier:
+        if tree.size < last.size:
+            raise IntegrityError(
+                f"the store holds {tree.size} entries but a head over {last.size} was signed: "
+                "it was rolled back",
+                remedy="restore the newest copy of the store; never append to an older one",
+            )
+        same = tree.size == last.size
+        signed = tree if same else prefix(self._store.hashes, last.size)
+        if signed.root() != last.root:
+            raise IntegrityError(
+                f"the store's first {last.size} entries are not those that were signed",
+                remedy="workbench verify",
+            )
+        return signed
+
+    def _check_unsigned(self, signed: Frontier, tree: Frontier) -> None:
+        """Check the entries that a crash left without a signed head before they get one."""
+        announced = self._store.announcements(since=signed.size, below=tree.size)
+        records = self._store.records(since=signed.size, below=tree.size)
+        authors = self.keys.authors()
+        found = signed
+        for stored, word in zip(records, announced, strict=True):
+            self._check_announced(stored, word, authors)
+            found = found.appended(leaf_hash(stored.envelope))
+        if found != tree:
+            raise IntegrityError(
+                f"the entries from {signed.size} on are not those of the store's tree",
+                remedy="workbench verify",
+            )
+
+    def _check_announced(
+        self, stored: StoredEntry, announced: str, authors: Sequence[SigningKey]
+    ) -> None:
+        entry = read_entry(stored, self._origin)
+        try:
+            check_announcement(announced, authors, self._origin, stored.sequence, stored.leaf)
+        except IntegrityError as error:
+            raise IntegrityError(
+                f"{name_of(stored)} was put into the store by something else than this log's "
+                "writers: it will not be signed",
+                remedy="restore the store from before it, and find out who can write to it",
+            ) from error
+        if BODIES[entry.kind].signed:
+            _check_signature(signed_text(self._origin, entry.leaf), stored, authors)
+
+
+def _check_signature(text: str, stored: StoredEntry, authors: Sequence[SigningKey]) -> None:
+    """Check that one of the author's keys signed the entry."""
+    *others, last = authors
+    for author in others:
+        with contextlib.suppress(IntegrityError):
+            verify_signature(text, stored.signature, author.verifier)
+            return
+    verify_signature(text, stored.signature, last.verifier)
+
+
+def _entry(stored: StoredEntry, envelope: Envelope) -> Entry:
+    """Return the entry as a later reader gets it, without hashing again what was just hashed.
+
+    Raises:
+        InvalidFileError: the body does not read back.
+    """
+    return Entry(
+        sequence=stored.sequence,
+        leaf=stored.leaf.hex(),
+        id=envelope.id,
+        kind=envelope.kind,
+        subject=envelope.subject,
+        time=envelope.time,
+        actor=envelope.actor,
+        refs=tuple(envelope.refs),
+        body=parse_body(envelope.kind, parse_json(stored.body)),
+        envelope=stored.envelope,
+        body_bytes=stored.body,
+        salt=stored.salt,
+        signature=stored.signature,
+    )
+
+
+def stored_chain(store: Store, origin: str) -> KeyChain:
+    """Return the keys that spoke for a log, up to its last durable entry, verified.
+
+    Raises:
+        IntegrityError: the first entry is missing, or a rotation is not what it must be.
+    """
+    below = store.tree().size
+    kinds = (Genesis.kind, KeyRotation.kind)
+    found = (stored for kind in kinds for stored in store.records(below=below, kind=kind))
+    return followed_chain(origin, (read_entry(stored, origin) for stored in found))
+
+
+def checked_body(body: Body) -> bytes:
+    """Return the bytes under which a body is recorded.
+
+    Raises:
+        InvalidFileError: it cannot be recorded.
+    """
+    try:
+        value = body.to_json()
+        faults = profile_faults(value)
+        data = canonical_json(value)
+    except ValueError as error:
+        raise InvalidFileError(f"a {body.kind} body cannot be recorded: {error}") from error
+    if faults:
+        raise InvalidFileError(f"a {body.kind} body cannot be recorded: {'; '.join(faults)}")
+    return data
