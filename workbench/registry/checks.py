@@ -358,7 +358,7 @@ class BodyCheck(Examination):
 
     def _adapter(self, kind: str) -> TypeAdapter[list[Body]]:
         if kind not in self._adapters:
-            self._adapters[kind] = TypeAdapter(list[BODIES[kind]])  # type: ignore[misc]
+            self._adapters[kind] = TypeAdapter(list[BODIES[kind]])  # type: ignore[valid-type]
         return self._adapters[kind]
 
     def _read_each(self, batch: Batch) -> Iterator[str]:

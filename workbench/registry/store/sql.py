@@ -185,7 +185,7 @@ class SqlStore(ABC):
         for at in range(0, len(leaves), _CHUNK):
             chunk = leaves[at : at + _CHUNK]
             marks = ", ".join("?" * len(chunk))
-            rows = self._read(f"SELECT leaf FROM entries WHERE leaf IN ({marks})", *chunk)  # noqa: S608
+            rows = self._read(f"SELECT leaf FROM entries WHERE leaf IN ({marks})", *chunk)
             known.update(row[0] for row in rows)
         return [leaf for leaf in leaves if leaf not in known]
 

@@ -1,0 +1,18 @@
+"""What a check of a claim found; apart from the checks, so that a reader can start without them."""
+
+from dataclasses import dataclass
+
+from workbench.reports.facts import Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditFinding:
+    """One check of one claim, passed or not."""
+
+    number: int
+    """Of the check, as record-format.md numbers them."""
+    check: str
+    subject: str
+    passed: bool
+    detail: str
+    sources: tuple[Source, ...]
