@@ -2,7 +2,19 @@
 
 from dataclasses import dataclass
 
-from workbench.reports.facts import Source
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a value stands in the record."""
+
+    sequence: int
+    leaf: str
+    """Leaf hash of the entry, hexadecimal."""
+    id: str
+    kind: str
+    time: str
+    """RFC 3339, UTC."""
+    actor: str
 
 
 @dataclass(frozen=True, kw_only=True)
