@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.registry.test_places import files
 from tests.cli.conftest import Command
 from tests.labs import RECIPE_PATH, SUBJECT, LabFolder
+from tests.registry.test_places import files
 from workbench import __version__
 from workbench.registry.entries import Decision, Note
 

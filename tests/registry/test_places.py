@@ -152,7 +152,7 @@ def test_redirect_to_another_scheme_is_refused_and_a_loop_is_left() -> None:
     with serving(answering(redirect)) as url:
         for path in ("away", "file"):
             with pytest.raises(
-                StoreUnavailableError, match="redirects from http to ftp|is not allowed"
+                StoreUnavailableError, match=r"redirects from http to ftp|is not allowed"
             ):
                 Website(f"{url}/{path}").read("checkpoint", 100)
         with pytest.raises(StoreUnavailableError, match="HTTP 302"):

@@ -11,23 +11,25 @@ from datetime import datetime
 
 from workbench.errors import WorkbenchError
 from workbench.registry.checks import (
-    BodyCheck,
-    BodyHashCheck,
     EarlierHeadsCheck,
-    EnvelopeCheck,
     Examination,
-    GenesisCheck,
     HoldingsCheck,
-    IdCheck,
     KeptCheck,
     LeafCheck,
-    RefCheck,
     RootCheck,
-    SignatureCheck,
     SignedHeadCheck,
     SizeCheck,
 )
 from workbench.registry.conduct import AnchorCheck, OrderCheck, SeedCheck
+from workbench.registry.entry_checks import (
+    BodyCheck,
+    BodyHashCheck,
+    EnvelopeCheck,
+    GenesisCheck,
+    IdCheck,
+    RefCheck,
+    SignatureCheck,
+)
 from workbench.registry.evidence import Batch, Evidence
 from workbench.registry.log import Entry, RawLog
 from workbench.registry.notes import VerifierKey
