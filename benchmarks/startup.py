@@ -4,8 +4,11 @@ python benchmarks/startup.py [--json] [--smoke]
 """
 
 import sys
+import tempfile
+from pathlib import Path
 
-from measure import arguments, at_most, interleaved, report
+from measure import Goal, arguments, at_most, interleaved, report
+from verification import write_log
 
 
 def main() -> None:
@@ -14,6 +17,10 @@ def main() -> None:
     typer = [python, "-c", "import typer"]
     workbench = [python, "-m", "workbench.cli.main"]
     help_ours, help_peer = interleaved([*workbench, "--help"], typer, runs)
+    with tempfile.TemporaryDirectory() as scratch:
+        write_log(Path(scratch), 100)
+        verify = [*workbench, "verify", "--from", scratch]
+        verify_ours, verify_peer = interleaved(verify, typer, runs)
     goals = [
         at_most(
             "workbench --help",
@@ -21,6 +28,23 @@ def main() -> None:
             help_peer,
             target=3.0,
             peer='python -c "import typer"',
+            runs=runs,
+        ),
+        at_most(
+            "workbench verify of 100 published entries",
+            verify_ours,
+            verify_peer,
+            target=3.0,
+            peer='python -c "import typer"',
+            runs=runs,
+        ),
+        Goal(
+            goal="workbench verify of 100 published entries, start to end",
+            value=round(verify_ours, 3),
+            target=0.3,
+            unit="seconds, median",
+            peer="the goal",
+            met=verify_ours <= 0.3,
             runs=runs,
         ),
     ]

@@ -8,6 +8,7 @@ from workbench.experiments.checking import check
 from workbench.layout import Layout
 from workbench.proxies.recipe_file import load_full, load_recipe
 from workbench.registry.frontmatter import parse_proposal
+from workbench.reports.audit import audit_claims
 from workbench.reports.verification import verify_published
 from workbench.training.config import RunConfig
 
@@ -38,7 +39,7 @@ def test_experiment_loads_and_checks(folder: Path) -> None:
 
 @pytest.mark.skipif(not PUBLISHED, reason="nothing is published yet")
 def test_published_ledger_verifies() -> None:
-    report = verify_published(LAYOUT.registry)
+    report = verify_published(LAYOUT.registry, audit=audit_claims)
     assert report.passed, "\n".join(report.lines())
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.labs import RECIPE_PATH, SUBJECT, LabFolder
+from tests.registry.test_places import files
 from workbench import __version__
 from workbench.registry.entries import Decision, Note
 
@@ -198,6 +199,17 @@ def test_verify_published_files_needs_no_lab(
     said = workbench("verify", "--from", str(published), lab=tmp_path)
     assert said.code == 0
     assert "VERIFIED" in said.out
+
+
+def test_verify_published_files_over_the_web(
+    decided_lab: LabFolder, workbench: Command, tmp_path: Path
+) -> None:
+    with files(decided_lab.root) as url:
+        said = workbench("verify", "--json", "--from", f"{url}/registry", lab=tmp_path)
+        missing = workbench("verify", "--from", url, lab=tmp_path)
+    assert (said.code, strict(said.out)["log"]["size"] > 0) == (0, True)
+    assert missing.code == 9
+    assert "holds no published log" in missing.err
 
 
 def test_verify_against_another_key_fails(

@@ -200,7 +200,7 @@ def rotate_to_own_key(keys: bool) -> Served:
     log.log_key = thief
     log.sign()
     log.heads = log.heads[-1:]
-    return Served(log=log, kept=HONEST.heads[-1])
+    return Served(log=log, kept=HONEST.heads[-1], marks=("was replaced at entry 17",))
 
 
 def move_signature(keys: bool) -> Served:
@@ -280,7 +280,7 @@ ATTACKS = (
     Attack(name="redact an unwelcome verdict", attempt=redact_the_verdict,
            expected=("caught", "caught", "caught", "noted", "noted", "noted")),
     Attack(name="rotate to a key of one's own", attempt=rotate_to_own_key,
-           expected=("caught", "caught", "caught", "missed", "missed", "missed")),
+           expected=("caught", "caught", "caught", "noted", "noted", "noted")),
     Attack(name="move an author's signature", attempt=move_signature, expected=CAUGHT),
     Attack(name="show the better of two logs", attempt=second_log,
            expected=("missed", "missed", "missed", "missed", "missed", "missed")),

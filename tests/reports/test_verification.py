@@ -6,6 +6,7 @@ import pytest
 
 from tests.labs import SUBJECT, LabFolder
 from workbench.errors import NotFoundError
+from workbench.reports.audit import audit_claims
 from workbench.reports.verification import verify_published
 
 
@@ -33,17 +34,19 @@ def test_log_that_fails_has_no_claims(decided_lab: LabFolder) -> None:
     registry = decided_lab.root / "registry"
     (bodies,) = registry.glob("bodies/*.jsonl")
     bodies.write_bytes(bodies.read_bytes().replace(b"Does code help", b"Does code harm", 1))
-    report = verify_published(registry)
+    report = verify_published(registry, audit=audit_claims)
     assert not report.passed
     assert report.claims == ()
 
 
 def test_verify_published_nothing_there_is_refused(filed_lab: LabFolder) -> None:
     with pytest.raises(NotFoundError):
-        verify_published(filed_lab.root / "registry")
+        verify_published(filed_lab.root / "registry", audit=audit_claims)
 
 
 def test_verify_published_with_the_key_from_elsewhere(decided_lab: LabFolder) -> None:
     (genesis,) = decided_lab.entries("genesis")
-    report = verify_published(decided_lab.root / "registry", vkey=genesis.body.log_key)
+    report = verify_published(
+        decided_lab.root / "registry", audit=audit_claims, vkey=genesis.body.log_key
+    )
     assert report.passed

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,10 +42,6 @@ def status(as_json: AsJson = False) -> None:
     ]
     headings = ["experiment", "stage", "detail", "spent", "next: workbench …"]
     print_table(headings, rows, shortened="experiment")
-    for line in statuses:
-        counts = ", ".join(f"{n} {name}" for name, n in line.deviations_by_category.items())
-        if counts:
-            say(f"deviations of {line.experiment[:4]}: {counts}")
     wasted = sum(line.wasted_device_seconds for line in statuses)
     if wasted:
         say(f"{seconds(wasted)} of it gave no usable value.")
@@ -65,9 +62,13 @@ def chronicle(
 
 def verify(
     published: Annotated[
-        Path | None,
-        typer.Option("--from", help="Published files to verify; needs no lab, store or keys."),
-    ] = None,
+        str,
+        typer.Option(
+            "--from",
+            metavar="DIR|URL",
+            help="Published files to verify, in a folder or on the web; needs no lab or keys.",
+        ),
+    ] = "",
     head: Annotated[
         Path | None, typer.Option("--head", help="A signed tree head that you kept from before.")
     ] = None,
@@ -92,31 +93,45 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
+    kept = read_text(head) if head else None
+    if published and not (proof or witness or tsa_root or kept_report):
+        _verify_published(published, key, kept, None, as_json=as_json)
+        return
     from workbench.lab import Lab
     from workbench.lab.anchoring import trust_in, verify_proof
-    from workbench.registry.published import PublishedLog
-    from workbench.reports.forerunners import verify_forerunners
-    from workbench.reports.verification import verify_published
 
     trust = trust_in(witnesses=witness or (), roots=tsa_root or (), reports=kept_report or ())
-    kept = read_text(head) if head else None
     if proof is not None:
         shown = verify_proof(read_text(proof), key, trust)
         tell(shown.lines(), shown.values() if as_json else None, passed=shown.passed)
-        return
-    if published is None:
-        lab = Lab.open()
-        report = lab.verify(kept_head=kept, trust=trust)
-        before = lab.verify_forerunners() if report.passed else ()
+    elif published:
+        _verify_published(published, key, kept, trust, as_json=as_json)
     else:
-        report = verify_published(published, vkey=key or None, kept_head=kept, trust=trust)
-        before = verify_forerunners(PublishedLog(published), published) if report.passed else ()
-    values = {**asdict(report), "forerunners": [asdict(found) for found in before]}
-    tell(
-        (*report.lines(), *(line for found in before for line in found.lines())),
-        values if as_json else None,
-        passed=report.passed and all(found.passed for found in before),
+        report = Lab.open().verify(kept_head=kept, trust=trust)
+        tell(report.lines(), asdict(report) if as_json else None, passed=report.passed)
+
+
+def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_json: bool) -> None:
+    """Verify published files alone. Neither the lab nor, without a verdict, the analysis starts."""
+    from workbench.registry.log import LogSource
+    from workbench.registry.places import place_of
+    from workbench.reports.findings import AuditFinding
+    from workbench.reports.verification import verify_published
+
+    def audit(log: LogSource) -> list[AuditFinding]:
+        from workbench.reports.audit import audit_claims
+
+        return audit_claims(log)
+
+    report = verify_published(
+        place_of(text),
+        audit=audit,
+        vkey=key or None,
+        kept_head=kept,
+        now=datetime.now(UTC),
+        trust=trust,
     )
+    tell(report.lines(), asdict(report) if as_json else None, passed=report.passed)
 
 
 def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:

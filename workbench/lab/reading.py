@@ -90,6 +90,7 @@ class Reading(OpenedLab):
             trust: Whom the reader believes, for the anchors. The git history of the published head
                 is looked at in any case.
         """
+        from workbench.reports.audit import audit_claims
         from workbench.reports.verification import verify_lab
 
         log = self.source()
@@ -99,6 +100,8 @@ class Reading(OpenedLab):
             log,
             vkey=log.vkey,
             kept_head=kept,
+            audit=audit_claims,
+            now=self.clock(),
             trust=replace(trust or AnchorTrust(), git_file=checkpoint),
             read=PublishedLog(self.layout.registry).read if checkpoint.is_file() else None,
         )

@@ -139,7 +139,7 @@ class Evidence:
         signatures = [text for name, text in split_note(note)[1] if name == self.key.name]
         if self.broken or self.is_cut:
             return bool(signatures)
-        known = {key.key_id for key in self.chain.log_keys}
+        known = {key.key_id for _, key in self.chain.history("log")}
         unknown = [text for text in signatures if from_base64(text)[:4] not in known]
         return self.chain.knows(str(self.key)) and len(unknown) == len(signatures) > 0
 

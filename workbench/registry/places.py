@@ -132,10 +132,10 @@ class Website:
             ) from error
 
 
-def _received(answer: IO[bytes], url: str, limit: int) -> bytes:
+def _received(answer: http.client.HTTPResponse, url: str, limit: int) -> bytes:
     """Return at most one byte more than the limit; a server that only trickles is given up."""
     began, parts, size = time.monotonic(), [], 0
-    while size <= limit and (part := answer.read(min(_CHUNK, limit + 1 - size))):
+    while size <= limit and (part := answer.read1(min(_CHUNK, limit + 1 - size))):
         parts.append(part)
         size += len(part)
         if time.monotonic() - began > FILE_SECONDS:

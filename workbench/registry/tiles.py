@@ -13,7 +13,8 @@ _BODY_LINE = re.compile(
     rb'"signature":"([A-Za-z0-9+/=]*)"\}'
 )
 _SALT = b',"salt":"'
-_SALT_TEXT = re.compile(rb"[0-9a-f]{32}")
+_BODY = b'{"body":'
+_SALTS = re.compile(rb"[0-9a-f]*")
 WIDTH = 256
 """Hashes of a full tile and entries of a full bundle."""
 
@@ -182,23 +183,35 @@ def read_bodies(data: bytes, tile: Tile) -> tuple[list[bytes], list[bytes], list
     if torn or len(lines) < tile.width:
         whole = f"{len(lines)} whole bodies of {tile.width}"
         raise IntegrityError(f"{tile.body_path} is cut short: {whole}")
+    plain = _plain_bodies(lines[: tile.width], tile.start)
+    if plain is not None:
+        return *plain, [""] * tile.width
     bodies: list[bytes] = []
     salts: list[bytes] = []
     signatures: list[str] = []
     for sequence, line in enumerate(lines[: tile.width], tile.start):
-        bound, found, tail = line.rpartition(_SALT)
-        if found and tail[32:] == b'","sequence":%d,"signature":""}' % sequence:
-            # Nearly every line: the body as it stands between `{"body":` and the salt.
-            body, salt, signature = bound[8:], tail[:32], b""
-            match = bound[:8] == b'{"body":' and _SALT_TEXT.fullmatch(salt)
-        else:
-            match = _BODY_LINE.fullmatch(line)
-            body, salt, number, signature = match.groups(b"") if match else (b"",) * 4
-            match = match if number == b"%d" % sequence else None
-        if not match:
+        match = _BODY_LINE.fullmatch(line)
+        if not match or match[3] != b"%d" % sequence:
             at = sequence - tile.start + 1
             raise IntegrityError(f"{tile.body_path} line {at} is not the body of entry {sequence}")
-        bodies.append(body)
-        salts.append(bytes.fromhex(salt.decode()))
-        signatures.append(signature.decode())
+        bodies.append(match[1] or b"")
+        salts.append(bytes.fromhex((match[2] or b"").decode()))
+        signatures.append(match[4].decode())
     return bodies, salts, signatures
+
+
+def _plain_bodies(lines: list[bytes], start: int) -> tuple[list[bytes], list[bytes]] | None:
+    """Return bodies and salts of lines that have no signature and no hole; None for others."""
+    parts = [line.rpartition(_SALT) for line in lines]
+    tails = [b'","sequence":%d,"signature":""}' % sequence
+             for sequence in range(start, start + len(lines))]  # fmt: skip
+    if [tail[32:] for _, _, tail in parts] != tails:
+        return None
+    digits = b"".join([tail[:32] for _, _, tail in parts])
+    if {bound[:8] for bound, _, _ in parts} != {_BODY} or not _SALTS.fullmatch(digits):
+        return None
+    salts = bytes.fromhex(digits.decode())
+    return (
+        [bound[8:] for bound, _, _ in parts],
+        [salts[at : at + 16] for at in range(0, len(salts), 16)],
+    )

@@ -4,31 +4,34 @@ The entries are read once, in batches. Each check works on bytes as they are sto
 re-serialises what it hashes. A check that fails ends those after it, because they build on it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from workbench.errors import WorkbenchError
 from workbench.registry.checks import (
-    BodyCheck,
-    BodyHashCheck,
     EarlierHeadsCheck,
-    EnvelopeCheck,
     Examination,
-    GenesisCheck,
     HoldingsCheck,
-    IdCheck,
     KeptCheck,
     LeafCheck,
-    RefCheck,
     RootCheck,
-    SignatureCheck,
     SignedHeadCheck,
     SizeCheck,
 )
 from workbench.registry.conduct import AnchorCheck, OrderCheck, SeedCheck
-from workbench.registry.evidence import Evidence
-from workbench.registry.log import RawLog
+from workbench.registry.entry_checks import (
+    BodyCheck,
+    BodyHashCheck,
+    EnvelopeCheck,
+    GenesisCheck,
+    IdCheck,
+    RefCheck,
+    SignatureCheck,
+)
+from workbench.registry.evidence import Batch, Evidence
+from workbench.registry.log import Entry, RawLog
 from workbench.registry.notes import VerifierKey
 
 
@@ -56,6 +59,8 @@ class LogReport:
     """The newest signed head, verbatim: keep it, and pass it as the kept head next time."""
     checks: tuple[Check, ...]
     warnings: tuple[str, ...]
+    counts: dict[str, int]
+    """Entries of each kind; empty when a check failed."""
 
     @property
     def passed(self) -> bool:
@@ -166,8 +171,23 @@ STEPS = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Observer:
+    """Takes entries while they are verified, so that they need not be read again."""
+
+    kinds: frozenset[str]
+    """Of the entries that are wanted."""
+    take: Callable[[Entry], None]
+    """Gets each, in order. What it got is worth something only when the report has passed."""
+
+
 def verify_log(
-    source: RawLog, *, vkey: str, kept_head: str | None, now: datetime | None = None
+    source: RawLog,
+    *,
+    vkey: str,
+    kept_head: str | None,
+    now: datetime | None = None,
+    observer: Observer | None = None,
 ) -> LogReport:
     """Verify a log from its bytes.
 
@@ -178,29 +198,33 @@ def verify_log(
         kept_head: a signed head that the reader kept from before, verbatim; without one, a log cut
             back to an older head cannot be told from a young one.
         now: the present moment, to tell which embargoes are past their end; None leaves that out.
+        observer: takes entries on the way.
 
     Raises:
         IntegrityError: the verifier key itself is malformed.
     """
     log = Evidence(source, VerifierKey.parse(vkey), kept_head)
-    examined = _Examined(log)
+    examined = _Examined(log, observer)
     examined.read()
     checks = tuple(examined.checks())
-    head_holds = checks[0].passed and not log.suspicion
+    head_holds, passed = checks[0].passed and not log.suspicion, all(c.passed for c in checks)
     return LogReport(
         origin=log.key.name,
         size=log.head.size if head_holds else 0,
         head=log.head.note if head_holds else "",
         checks=checks,
-        warnings=tuple(_warnings(log, now)) if all(check.passed for check in checks) else (),
+        warnings=tuple(_warnings(log, now)) if passed else (),
+        counts=dict(examined.counts) if passed else {},
     )
 
 
 class _Examined:
     """The checks of one log while they run, and what each found."""
 
-    def __init__(self, log: Evidence) -> None:
+    def __init__(self, log: Evidence, observer: Observer | None) -> None:
         self._log = log
+        self._observer = observer
+        self.counts: Counter[str] = Counter()
         self._running: list[Examination] = []
         self._first = [""] * len(STEPS)
         """The first fault of each check."""
@@ -219,6 +243,8 @@ class _Examined:
         try:
             for batch in self._log.batches():
                 self._run(lambda each: each.take(batch))  # noqa: B023
+                if self._failed == len(STEPS):
+                    self._observe(batch)
         except WorkbenchError as error:
             # What cannot be read is missing.
             self._note(_SIZE, [error.message])
@@ -243,6 +269,12 @@ class _Examined:
                 detail=detail,
                 claim=step.claim,
             )
+
+    def _observe(self, batch: Batch) -> None:
+        self.counts.update(batch.fields.kinds)
+        if self._observer is not None:
+            for at in batch.of_kinds(self._observer.kinds):
+                self._observer.take(batch.entry(at))
 
     def _run(self, part: Callable[[Examination], Iterator[str]]) -> None:
         for at, examination in enumerate(self._running):
@@ -272,6 +304,12 @@ def _warnings(log: Evidence, now: datetime | None) -> Iterator[str]:
         yield (
             "no kept head was given: that the log was cut back to an older head, or that others "
             "were shown another log, cannot be excluded"
+        )
+    if str(log.key) != str(log.chain.log):
+        since = log.chain.history("log")[-1][0]
+        yield (
+            f"the key that you trust was replaced at entry {since} by {log.chain.log}: ask the "
+            "log's owner, by another way, whether it was them"
         )
     yield from log.warnings
     for embargo in log.withholding.open:

@@ -22,30 +22,17 @@ from workbench.reports.audit_changes import frozen_faults, mode_faults
 from workbench.reports.facts import (
     Cited,
     ExperimentFacts,
-    Source,
     experiment_facts,
     merged_sources,
     source_of,
 )
+from workbench.reports.findings import AuditFinding
 from workbench.reports.lineage import run_lineages
 from workbench.reports.narrative import listed
 
 CONTROL, TREATMENT = "control", "treatment"
 _TOLERANCE = 1e-9
 """Relative; another machine's mathematical library may differ in the last bits."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditFinding:
-    """One check of one claim, passed or not."""
-
-    number: int
-    """Of the check, as record-format.md numbers them."""
-    check: str
-    subject: str
-    passed: bool
-    detail: str
-    sources: tuple[Source, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

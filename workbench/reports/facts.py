@@ -37,23 +37,11 @@ from workbench.registry.hidden import HiddenEntry, hidden_entries
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.merkle import tree_root
 from workbench.registry.proposal import Proposal
+from workbench.reports import findings
 
+Source = findings.Source
 ValueT_co = TypeVar("ValueT_co", covariant=True)
 KindT = TypeVar("KindT", bound=Body)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """Where a value stands in the record."""
-
-    sequence: int
-    leaf: str
-    """Leaf hash of the entry, hexadecimal."""
-    id: str
-    kind: str
-    time: str
-    """RFC 3339, UTC."""
-    actor: str
 
 
 @dataclass(frozen=True, kw_only=True)

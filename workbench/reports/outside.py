@@ -10,7 +10,9 @@ from workbench.registry.entries import Anchor, Genesis, KeyRotation, Registratio
 from workbench.registry.log import Entry, HashSource, RawLog, read_entry, read_outline
 from workbench.registry.rotation import KeyChain
 
-_KINDS = {body.kind for body in (Genesis, KeyRotation, Registration, Anchor, RunStarted)}
+OUTSIDE_KINDS = frozenset(
+    body.kind for body in (Genesis, KeyRotation, Registration, Anchor, RunStarted)
+)
 """What keys and bounds are read from; the rest of a large log need not be typed for it."""
 
 
@@ -36,10 +38,22 @@ def anchors_of(
 
 
 def outside(
-    log: AnchorableLog, *, size: int, read: Read | None, trust: AnchorTrust
+    log: AnchorableLog,
+    entries: Sequence[Entry],
+    *,
+    size: int,
+    read: Read | None,
+    trust: AnchorTrust,
 ) -> tuple[AnchorFindings, tuple[RegistrationBounds, ...]]:
-    """Return the anchors of a verified log and what they show of each registration."""
-    entries = list(_entries(log, size))
+    """Return the anchors of a verified log and what they show of each registration.
+
+    Args:
+        log: The store or the published files.
+        entries: Those of the kinds `OUTSIDE_KINDS`, in order.
+        size: Entries under its newest head.
+        read: Reads a file of the published log; None where nothing is published.
+        trust: Whom the reader believes.
+    """
     found = _anchors(log, entries, size=size, read=read, trust=trust)
     return found, registration_bounds(entries, found.anchors)
 
@@ -61,5 +75,5 @@ def _anchors(
 def _entries(log: AnchorableLog, size: int) -> Iterator[Entry]:
     origin = log.origin
     for stored in log.records():
-        if stored.sequence < size and read_outline(stored.envelope).kind in _KINDS:
+        if stored.sequence < size and read_outline(stored.envelope).kind in OUTSIDE_KINDS:
             yield read_entry(stored, origin)

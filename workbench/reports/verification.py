@@ -1,19 +1,26 @@
 """Everything that can be verified of a lab offline: the log's own checks, then each claim."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from workbench.registry.anchored import AnchorFindings, AnchorTrust
 from workbench.registry.anchors import Read
 from workbench.registry.bounds import RegistrationBounds
+from workbench.registry.entries import Verdict
 from workbench.registry.heads import SignedHead
-from workbench.registry.log import HashSource, LogSource, RawLog
+from workbench.registry.log import Entry, HashSource, LogSource, RawLog
+from workbench.registry.places import Folder, Place
 from workbench.registry.published import CHECKPOINT, PublishedLog
-from workbench.registry.verify import LogReport, verify_log
-from workbench.reports.audit import AuditFinding, audit_claims
-from workbench.reports.outside import outside
+from workbench.registry.verify import LogReport, Observer, verify_log
+from workbench.reports.findings import AuditFinding
+from workbench.reports.outside import OUTSIDE_KINDS, outside
+
+Audit: TypeAlias = Callable[[LogSource], Sequence[AuditFinding]]
+"""Checks the claims of a log: `workbench.reports.audit.audit_claims`. It is passed, since it takes
+the libraries of the analysis, and a log without a verdict is verified without them."""
 
 
 class VerifiableLog(LogSource, RawLog, HashSource, Protocol):
@@ -86,6 +93,8 @@ def verify_lab(
     *,
     vkey: str,
     kept_head: str | None,
+    audit: Audit,
+    now: datetime | None = None,
     trust: AnchorTrust | None = None,
     read: Read | None = None,
 ) -> Verification:
@@ -95,42 +104,64 @@ def verify_lab(
         log: The store or the published files.
         vkey: C2SP verifier key that the reader trusts.
         kept_head: A signed head that the reader kept from before, verbatim.
+        audit: Recomputes the claims; asked only where there are verdicts.
+        now: The present moment, to tell which embargoes are past their end.
         trust: Whom the reader believes, for the anchors.
         read: Reads a file of the published log, in which anchors are kept.
     """
-    report = verify_log(log, vkey=vkey, kept_head=kept_head)
+    entries: list[Entry] = []
+    observer = Observer(kinds=OUTSIDE_KINDS, take=entries.append)
+    report = verify_log(log, vkey=vkey, kept_head=kept_head, now=now, observer=observer)
     if not report.passed:
         nothing = AnchorFindings(anchors=(), faults=())
         return Verification(log=report, claims=(), anchors=nothing, bounds=())
-    anchors, bounds = outside(log, size=report.size, read=read, trust=trust or AnchorTrust())
-    claims = tuple(audit_claims(log))
+    anchors, bounds = outside(
+        log, entries, size=report.size, read=read, trust=trust or AnchorTrust()
+    )
+    claims = tuple(audit(log)) if report.counts.get(Verdict.kind) else ()
     return Verification(log=report, claims=claims, anchors=anchors, bounds=bounds)
 
 
 def verify_published(
-    folder: Path,
+    place: Path | Place,
     *,
+    audit: Audit,
     vkey: str | None = None,
     kept_head: str | None = None,
+    now: datetime | None = None,
     trust: AnchorTrust | None = None,
 ) -> Verification:
     """Verify published files alone: no lab, no store and no keys are needed.
 
     Args:
-        folder: Holds the published log.
+        place: Holds the published log.
+        audit: Recomputes the claims; asked only where there are verdicts.
         vkey: The log's verifier key from a place that its keeper does not control; without one,
             the key that lies beside the log is believed.
         kept_head: A signed head that the reader kept from before, verbatim.
-        trust: Whom the reader believes, for the anchors. The git history of the folder, if it has
+        now: The present moment, to tell which embargoes are past their end.
+        trust: Whom the reader believes, for the anchors. The git history of a folder, if it has
             one, is looked at in any case.
 
     Raises:
         NotFoundError: nothing was published there.
+        StoreUnavailableError: the place does not answer.
     """
-    log = PublishedLog(folder)
+    place = Folder(place) if isinstance(place, Path) else place
+    log = PublishedLog(place)
     log.head()
-    trust = replace(trust or AnchorTrust(), git_file=folder / CHECKPOINT)
-    return verify_lab(log, vkey=vkey or log.vkey, kept_head=kept_head, trust=trust, read=log.read)
+    trust = trust or AnchorTrust()
+    if isinstance(place, Folder):
+        trust = replace(trust, git_file=place.path / CHECKPOINT)
+    return verify_lab(
+        log,
+        vkey=vkey or log.vkey,
+        kept_head=kept_head,
+        audit=audit,
+        now=now,
+        trust=trust,
+        read=log.read,
+    )
 
 
 def _mark(passed: bool) -> str:

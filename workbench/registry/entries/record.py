@@ -28,7 +28,10 @@ TrialState: TypeAlias = Literal["completed", "pruned", "failed", "diverged", "lo
 class Record(BaseModel):
     """A frozen record that refuses unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    # A reader of a log builds the models of the kinds that it meets, not all of them at its start.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True
+    )
 
 
 class Body(Record):

@@ -2,7 +2,7 @@
 
 from workbench.registry.entries import Verdict
 from workbench.reports.accounting import Cost, bill
-from workbench.reports.audit import AuditFinding, audit_experiment, forecasts_after_runs
+from workbench.reports.audit import audit_experiment, forecasts_after_runs
 from workbench.reports.blocks import (
     Block,
     Heading,
@@ -20,6 +20,7 @@ from workbench.reports.facts import Cited, ExperimentFacts, Source
 from workbench.reports.figures.costs import WORDS, cost_bars, items_in_words
 from workbench.reports.figures.forecast import forecast_intervals, ladder
 from workbench.reports.figures.verdict import verdict_intervals
+from workbench.reports.findings import AuditFinding
 from workbench.reports.narrative import Line, clause, line, listed, sentence
 from workbench.reports.quantities import (
     MISSING,
