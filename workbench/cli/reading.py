@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,8 +77,6 @@ def verify(
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
     from workbench.lab import Lab
-    from workbench.registry.published import PublishedLog
-    from workbench.reports.forerunners import verify_forerunners
     from workbench.reports.verification import verify_published
 
     kept = read_text(head) if head else None
@@ -88,7 +86,7 @@ def verify(
         before = lab.verify_forerunners() if report.passed else ()
     else:
         report = verify_published(published, vkey=key or None, kept_head=kept)
-        before = verify_forerunners(PublishedLog(published), published) if report.passed else ()
+        before = _before(published) if report.passed else ()
     if as_json:
         print_json({**asdict(report), "forerunners": [asdict(found) for found in before]})
     else:
@@ -96,6 +94,19 @@ def verify(
             say(line)
     if not report.passed or not all(found.passed for found in before):
         raise typer.Exit(6)
+
+
+def _before(published: Path) -> tuple[Any, ...]:
+    """Verify the logs that a published one continues."""
+    from workbench.registry.published import PublishedLog
+    from workbench.reports.forerunners import verify_forerunners
+    from workbench.reports.verification import verify_lab
+
+    return verify_forerunners(
+        PublishedLog(published),
+        published,
+        verify=lambda log, vkey, kept: verify_lab(log, vkey=vkey, kept_head=kept),
+    )
 
 
 def publish() -> None:
