@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import postgres
 from tests.labs import LabFolder
 
 ROOT = Path(__file__).parents[1]
@@ -114,3 +116,23 @@ def test_commands_of_a_section_do_what_it_says(
     done = typed(lab, commands(title), tmp_path / "programs")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "VERIFIED" in done.stdout or "verify" not in "".join(commands(title))
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_lab_moves_to_postgresql_by_the_commands_of_its_section(
+    registered_lab: LabFolder, tmp_path: Path
+) -> None:
+    reason = postgres.missing()
+    if reason:
+        pytest.skip(reason)
+    (block,) = re.findall(r"```sh\n(.*?)```", sections()["Move to PostgreSQL"], re.DOTALL)
+    leaves = [entry.leaf for entry in registered_lab.entries()]
+    with postgres.server() as url:
+        assert "postgresql://USER@HOST/DATABASE" in block
+        lines = block.replace("postgresql://USER@HOST/DATABASE", shlex.quote(url)).splitlines()
+        after = ["workbench note 'in the new store'", "workbench verify"]
+        done = typed(registered_lab, [*lines, *after], tmp_path / "programs")
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert f"VERIFIED  {len(leaves)} entries" in done.stdout
+        assert f"VERIFIED  {len(leaves) + 1} entries" in done.stdout

@@ -265,6 +265,7 @@ STEPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_successor_killed_at_each_step_is_finished_by_repeating_it(
     published_lab: LabFolder, workbench: Command, step: str

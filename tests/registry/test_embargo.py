@@ -126,3 +126,8 @@ def test_end_of_an_embargo_is_a_day_to_come(text: str) -> None:
 
 def test_registration_kind_is_withheld() -> None:
     assert withholding_of([entry(1, EMBARGO)]).accounts_for(hole(2, kind=Registration.kind))
+
+
+def test_embargo_whose_day_cannot_be_read_is_overdue_at_once() -> None:
+    never = entry(1, Embargo(until="one fine day", reason="r"))
+    assert len(expired([never], datetime(2020, 1, 1, tzinfo=UTC))) == 1

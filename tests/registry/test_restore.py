@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry.conftest import ORIGIN, SUBJECT, LogFolder
+from tests.registry.conftest import ORIGIN, SUBJECT, LogFolder, ticking
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
 from workbench.registry.embargo import withholding_of
 from workbench.registry.entries import Embargo, Hidden, Note, Redaction
@@ -205,4 +205,23 @@ def test_folder_without_a_published_log_is_refused(story: LogFolder, tmp_path: P
             origin=ORIGIN,
             keys_dir=story.root / "keys",
             accept_loss=False,
+        )
+
+
+def test_copy_of_another_log_is_refused(story: LogFolder) -> None:
+    other = "example.com/other"
+    arguments = {"origin": other, "keys_dir": story.root / "keys"}
+    Ledger.create(
+        url=f"sqlite:///{story.root}/other.db",
+        actor="a",
+        clock=ticking(),
+        lab_name="o",
+        **arguments,
+    ).close()
+    with pytest.raises(ConflictError, match=r"is of log 'example\.com/lab'"):
+        restore_store(
+            PublishedLog(story.published),
+            url=f"sqlite:///{story.root}/new.db",
+            accept_loss=False,
+            **arguments,
         )

@@ -5,8 +5,15 @@ import pytest
 from workbench.errors import IntegrityError
 from workbench.registry.entries import Genesis, KeyRotation, Note
 from workbench.registry.keys import author_name
+from workbench.registry.log import Entry
 from workbench.registry.notes import SigningKey
-from workbench.registry.rotation import KeyChain, Role, rotation_body, rotation_text
+from workbench.registry.rotation import (
+    KeyChain,
+    Role,
+    followed_chain,
+    rotation_body,
+    rotation_text,
+)
 
 ORIGIN = "example.com/lab"
 
@@ -112,3 +119,16 @@ def test_second_genesis_and_missing_genesis_are_refused() -> None:
     empty = KeyChain(ORIGIN)
     with pytest.raises(IntegrityError, match="is missing"):
         empty.follow(1, rotated("log", 0, 1))
+
+
+def test_chain_names_the_entry_that_breaks_it() -> None:
+    entries = [as_entry(0, genesis()), as_entry(3, rotated("log", 1, 2))]
+    with pytest.raises(IntegrityError, match=r"entry 3 \(key_rotation id-3\): it replaces"):
+        followed_chain(ORIGIN, entries)
+
+
+def as_entry(sequence: int, body: Genesis | KeyRotation) -> Entry:
+    return Entry(
+        sequence=sequence, leaf="", id=f"id-{sequence}", kind=body.kind, subject="lab", time="",
+        actor="", refs=(), body=body, envelope=b"", body_bytes=b"", salt=b"", signature="",
+    )  # fmt: skip

@@ -113,6 +113,23 @@ def test_rotation_is_taken_up_by_a_ledger_that_was_open_already(story: LogFolder
         assert writer.vkey == other.vkey == str(chain.log)
 
 
+@pytest.mark.parametrize("role", ["log", "author"])
+@pytest.mark.parametrize("crash", ["new key waits", "after commit", "old key kept"])
+def test_rotation_that_another_process_died_in_is_settled_by_an_open_ledger(
+    story: LogFolder, role: Role, crash: str
+) -> None:
+    with story.open() as ledger:
+        rotate_and_die(story, role, crash)
+        ledger.append(Note(text="goes on"), subject="lab")
+        chain = ledger.chain()
+        assert verify_head(ledger.head().note, chain.log).size == ledger.head().size
+        # Another rotation replaces what may still wait.
+        ledger.rotate(role, why="scheduled", reason="again")
+        assert not list(story.keys.glob("*.next"))
+    with story.open() as again:
+        assert len(list(again.entries(kind="key_rotation"))) == (1 if crash in UNDONE else 2)
+
+
 def test_rotation_entry_is_signed_by_the_old_author_and_names_both_keys(story: LogFolder) -> None:
     before = load_keys(story.root / "keys", ORIGIN)
     with story.open() as ledger:

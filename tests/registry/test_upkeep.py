@@ -199,3 +199,15 @@ def test_embargo_redaction_and_rotation_together(story: LogFolder) -> None:
     assert verified(published(story)).passed
     assert holds(story.published, SECRET) == []
     assert holds(story.published, "stays hidden")
+
+
+@pytest.mark.parametrize("target", [n for n in range(1, 17) if n != 2])
+def test_any_entry_that_may_be_redacted_leaves_a_log_that_verifies(
+    story: LogFolder, target: int
+) -> None:
+    with story.open() as ledger:
+        ledger.redact(find_entry(ledger, str(target)), what="other", reason="r")
+        publish(ledger, story.published)
+        for log in (ledger, published(story)):
+            report = verified(log)
+            assert report.passed, report.first_failure

@@ -1,6 +1,6 @@
 """Commands that read: status, chronicle, verify, publish."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,31 +107,47 @@ def verify(
     elif published:
         _verify_published(published, key, kept, trust, as_json=as_json)
     else:
-        report = Lab.open().verify(kept_head=kept, trust=trust)
-        tell(report.lines(), asdict(report) if as_json else None, passed=report.passed)
+        lab = Lab.open()
+        report = lab.verify(kept_head=kept, trust=trust)
+        before = lab.verify_forerunners() if report.passed else ()
+        _tell_verification(report, before, as_json=as_json)
 
 
 def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_json: bool) -> None:
     """Verify published files alone. Neither the lab nor, without a verdict, the analysis starts."""
     from workbench.registry.log import LogSource
     from workbench.registry.places import place_of
+    from workbench.registry.published import PublishedLog
     from workbench.reports.findings import AuditFinding
-    from workbench.reports.verification import verify_published
+    from workbench.reports.forerunners import verify_forerunners
+    from workbench.reports.verification import Verification, verify_lab, verify_published
 
     def audit(log: LogSource) -> list[AuditFinding]:
         from workbench.reports.audit import audit_claims
 
         return audit_claims(log)
 
+    def verified(log: PublishedLog, vkey: str, named: str) -> Verification:
+        return verify_lab(log, vkey=vkey, kept_head=named, audit=audit)
+
+    place = place_of(text)
+    now = datetime.now(UTC)
     report = verify_published(
-        place_of(text),
-        audit=audit,
-        vkey=key or None,
-        kept_head=kept,
-        now=datetime.now(UTC),
-        trust=trust,
+        place, audit=audit, vkey=key or None, kept_head=kept, now=now, trust=trust
     )
-    tell(report.lines(), asdict(report) if as_json else None, passed=report.passed)
+    before = (
+        verify_forerunners(PublishedLog(place), place, verify=verified) if report.passed else ()
+    )
+    _tell_verification(report, before, as_json=as_json)
+
+
+def _tell_verification(report: Any, before: Sequence[Any], *, as_json: bool) -> None:
+    """Print the verification of a log and, after it, of those that it continues."""
+    tell(
+        (*report.lines(), *(line for found in before for line in found.lines())),
+        {**asdict(report), "forerunners": [asdict(found) for found in before]} if as_json else None,
+        passed=report.passed and all(found.passed for found in before),
+    )
 
 
 def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:

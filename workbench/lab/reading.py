@@ -41,9 +41,17 @@ class Reading(OpenedLab):
 
     def verify_forerunners(self) -> tuple[ForerunnerVerification, ...]:
         """Verify the logs that this lab's log continues, each as its successor names it."""
+        from workbench.reports.audit import audit_claims
         from workbench.reports.forerunners import verify_forerunners
+        from workbench.reports.verification import verify_lab
 
-        return verify_forerunners(self.source(), self.layout.registry)
+        return verify_forerunners(
+            self.source(),
+            self.layout.registry,
+            verify=lambda log, vkey, kept: verify_lab(
+                log, vkey=vkey, kept_head=kept, audit=audit_claims
+            ),
+        )
 
     def chronicle(self, number: str = "", *, check: bool = False) -> list[Path]:
         """Write the chronicles of one or all experiments and return their paths.

@@ -4,6 +4,7 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -41,7 +42,11 @@ class Keys:
     def are_replaced(self) -> bool:
         """Return whether the files now hold other keys than these."""
         # By inode: a folder's time of change is too coarse to tell two changes of one moment apart.
-        return _stamp(self.folder) != self.stamp
+        return _stamp(self._files) != self.stamp
+
+    @cached_property
+    def _files(self) -> tuple[str, str]:
+        return _key_files(self.folder)
 
     @cached_property
     def _last(self) -> Path:
@@ -132,17 +137,21 @@ class Keys:
         ) from error
 
 
-def _stamp(folder: Path) -> tuple[int, ...]:
-    """Return times and identities that change when a key file of the folder is replaced."""
+def _stamp(files: Sequence[str]) -> tuple[int, ...]:
+    """Return times and identities that change when one of the key files is replaced."""
     found: list[int] = []
-    for name in (LOG_KEY, AUTHOR_KEY, f"{LOG_KEY}{WAITING}", f"{AUTHOR_KEY}{WAITING}"):
+    for file in files:
         try:
-            status = (folder / name).stat()
+            status = os.stat(file)  # noqa: PTH116  # before every append; a path object costs more
         except FileNotFoundError:
             found += [0, 0]
         else:
             found += [status.st_ino, status.st_mtime_ns]
     return tuple(found)
+
+
+def _key_files(folder: Path) -> tuple[str, str]:
+    return str(folder / LOG_KEY), str(folder / AUTHOR_KEY)
 
 
 def keys_folder(keys_dir: Path, origin: str) -> Path:
@@ -184,7 +193,7 @@ def load_keys(keys_dir: Path, origin: str) -> Keys:
         IntegrityError: others may read them, or they are malformed or of another log.
     """
     folder = keys_folder(keys_dir, origin)
-    stamp = _stamp(folder) if folder.is_dir() else ()
+    stamp = _stamp(_key_files(folder))
     return Keys(
         folder=folder,
         log=_read_key(folder / LOG_KEY, origin),

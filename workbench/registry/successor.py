@@ -12,7 +12,6 @@ from pathlib import Path
 from workbench.errors import IntegrityError, NotFoundError
 from workbench.registry.entries import Genesis, Predecessor
 from workbench.registry.files import sync_folder
-from workbench.registry.heads import SignedHead
 from workbench.registry.log import LogSource
 from workbench.registry.places import Folder, Place, Website
 from workbench.registry.published import CHECKPOINT, PublishedLog
@@ -145,9 +144,3 @@ def _published(registry: Path) -> list[Path]:
         for path in sorted(registry.iterdir())
         if path.name not in _STAYS and not path.name.startswith(".")
     ]
-
-
-def heads_agree(found: Forerunner) -> bool:
-    """Return whether the files end where the successor's first entry says that they do."""
-    head: SignedHead = found.log.head()
-    return head.note == found.named.head

@@ -87,9 +87,12 @@ class Writer:
             body_bytes: what `checked_body` made of it.
             subject: what it is about.
             refs: leaf hashes that it rests on.
-            before_signing: called when the entry is durable and before a head covers it.
+            before_signing: called when the entry is durable and before a head covers it; the caller
+                has called `settle` before.
         """
-        tree = self.continued_tree()
+        # Who rotates has settled the log under this lock, and left a key waiting that a healing of
+        # the log would take for what a crash left.
+        tree = self.continued_tree() if before_signing is None else self._store.tree()
         self._check_refs(refs)
         stored, envelope = self._prepared(body, body_bytes, subject, refs, tree.size)
         entry = _entry(stored, envelope)
@@ -98,7 +101,7 @@ class Writer:
         self._store.append([stored], [announced], growth)
         if before_signing is not None:
             before_signing()
-            self._take_up_changed_keys()
+            self.take_up_keys()
         self._sign(growth.tree)
         return entry
 
@@ -163,8 +166,6 @@ class Writer:
         """Replace a key as `Ledger.rotate` says."""
         self.settle()
         old, new = key_of(self.keys, role), prepare(self.keys, role)
-        # So that the key that waits is not taken for one that a crash left.
-        self.keys = load_keys(self.keys.folder.parent, self._origin)
         body = rotation_body(self._origin, role, old=old, new=new, why=why, reason=reason)
         data = checked_body(body)
         return self.append(body, data, "lab", (), lambda: install(self.keys, role))
@@ -203,6 +204,8 @@ class Writer:
         tree = self._store.tree()
         if _says(self.keys.newest()) == (tree.size, tree.root()):
             return tree
+        # A writer died: perhaps between a rotation's entry and the new key.
+        self.take_up_keys()
         return self.healed_tree(tree)
 
     def _take_up_changed_keys(self) -> None:

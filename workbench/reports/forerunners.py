@@ -1,15 +1,18 @@
 """The logs that a log continues: verified with it, and read where it says nothing newer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from workbench.registry.log import LogSource
 from workbench.registry.places import Place
+from workbench.registry.published import PublishedLog
 from workbench.registry.successor import folder_of, forerunners
 from workbench.reports.stages import ExperimentStatus
-from workbench.reports.verification import Verification, verify_lab
+from workbench.reports.verification import Verification
 
+Verify: TypeAlias = Callable[[PublishedLog, str, str], Verification]
 _OVER = frozenset({"decided", "withdrawn", "hidden"})
 """Stages after which nothing is left to do."""
 
@@ -41,19 +44,20 @@ class ForerunnerVerification:
 
 
 def verify_forerunners(
-    source: LogSource, place: Path | Place
+    source: LogSource, place: Path | Place, *, verify: Verify
 ) -> tuple[ForerunnerVerification, ...]:
     """Verify every log that a log continues, each against the head and key that it names.
 
     Args:
         source: the newest log, verified before: what its first entry names is believed.
         place: of its published files.
+        verify: verifies one log by a verifier key and a kept head.
     """
     found = []
     for forerunner in forerunners(source, place):
         named, report, later = forerunner.named, None, 0
         if forerunner.is_here:
-            report = verify_lab(forerunner.log, vkey=named.log_key, kept_head=named.head)
+            report = verify(forerunner.log, named.log_key, named.head)
             later = report.log.size - int(named.head.split("\n")[1]) if report.log.passed else 0
         found.append(
             ForerunnerVerification(origin=named.origin, report=report, num_later=max(0, later))
