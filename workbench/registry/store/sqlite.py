@@ -26,6 +26,7 @@ from workbench.registry.store.sql import SqlStore, Statement, Value
 
 PREFIX = "sqlite:///"
 _BUSY_SECONDS = 60
+_TURNS = int(os.environ.get("TURNS", "3"))
 
 
 class SqliteStore(SqlStore):
@@ -34,6 +35,8 @@ class SqliteStore(SqlStore):
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self._path = path
         self._lock_path = path.with_name(path.name + ".lock")
+        self._queue_path = path.with_name(path.name + ".queue")
+        self._turns = 0
         self._read_only = read_only
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._idle: deque[sqlite3.Connection] = deque()
@@ -110,20 +113,18 @@ class SqliteStore(SqlStore):
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the log's one writer lock, also against other processes. Not re-entrant."""
-        path = self._lock_path
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StoreUnavailableError(
-                f"{path} cannot be opened: {error}",
-                remedy="free the store (permissions, disk space) and repeat the command",
-            ) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Who waits holds the queue's lock, so that the one who has just written cannot take the
+        # lock again and again before the others; without that, some wait for a hundred turns. It
+        # may a few times, because a process that has to wake up first leaves the disk idle.
+        with contextlib.ExitStack() as held:
+            if 0 < self._turns < _TURNS and held.enter_context(_flocked_if_free(self._lock_path)):
+                self._turns += 1
+            else:
+                with _flocked(self._queue_path):
+                    held.enter_context(_flocked(self._lock_path))
+                self._turns = 1
             self._forget_stale()
             yield
-        finally:
-            os.close(descriptor)
 
     def settle(self) -> None:
         """Return only when everything that this store shows would survive a loss of power."""
@@ -276,6 +277,38 @@ def path_of(url: str) -> Path:
             remedy='set store_url = "sqlite:///.workbench/ledger.db" in workbench.toml',
         )
     return Path(path)
+
+
+@contextmanager
+def _flocked(path: Path) -> Iterator[None]:
+    """Hold a lock that the kernel drops when the process dies."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"{path} cannot be opened: {error}",
+            remedy="free the store (permissions, disk space) and repeat the command",
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _flocked_if_free(path: Path) -> Iterator[bool]:
+    """Hold the lock and yield True, or yield False if somebody else holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
 
 
 def _refuse_missing(path: Path) -> None:
