@@ -26,7 +26,6 @@ from workbench.registry.store.sql import SqlStore, Statement, Value
 
 PREFIX = "sqlite:///"
 _BUSY_SECONDS = 60
-_TURNS = int(os.environ.get("TURNS", "3"))
 
 
 class SqliteStore(SqlStore):
@@ -36,7 +35,6 @@ class SqliteStore(SqlStore):
         self._path = path
         self._lock_path = path.with_name(path.name + ".lock")
         self._queue_path = path.with_name(path.name + ".queue")
-        self._turns = 0
         self._read_only = read_only
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._idle: deque[sqlite3.Connection] = deque()
@@ -114,15 +112,10 @@ class SqliteStore(SqlStore):
     def lock(self) -> Iterator[None]:
         """Hold the log's one writer lock, also against other processes. Not re-entrant."""
         # Who waits holds the queue's lock, so that the one who has just written cannot take the
-        # lock again and again before the others; without that, some wait for a hundred turns. It
-        # may a few times, because a process that has to wake up first leaves the disk idle.
+        # lock again before the others: without that, some wait for a hundred turns.
         with contextlib.ExitStack() as held:
-            if 0 < self._turns < _TURNS and held.enter_context(_flocked_if_free(self._lock_path)):
-                self._turns += 1
-            else:
-                with _flocked(self._queue_path):
-                    held.enter_context(_flocked(self._lock_path))
-                self._turns = 1
+            with _flocked(self._queue_path):
+                held.enter_context(_flocked(self._lock_path))
             self._forget_stale()
             yield
 
@@ -292,21 +285,6 @@ def _flocked(path: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _flocked_if_free(path: Path) -> Iterator[bool]:
-    """Hold the lock and yield True, or yield False if somebody else holds it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
     finally:
         os.close(descriptor)
 
