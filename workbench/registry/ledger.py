@@ -67,7 +67,9 @@ class Ledger:
             with store.lock():
                 if store.tree().size:
                     raise ConflictError(
-                        f"{store.place} already holds a log", remedy="workbench status"
+                        f"{store.place} already holds a log",
+                        remedy="open it with workbench status, or name another file or schema in "
+                        "store_url",
                     )
                 writer.append(genesis, checked_body(genesis), "lab", ())
         except BaseException:

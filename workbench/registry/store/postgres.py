@@ -6,6 +6,7 @@ import os
 import re
 import ssl
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -98,6 +99,8 @@ class PostgresStore(SqlStore):
         self._driver = _driver()
         self._idle: deque[Any] = deque()
         self._owner = os.getpid()
+        # Readers seldom close a store; its connections end with it.
+        weakref.finalize(self, _hang_up_all, self._idle, self._owner)
         self._mutex = threading.Lock()
         self._held: _Held | None = None
         digest = hashlib.sha256(f"workbench ledger {address.schema}".encode()).digest()
@@ -438,6 +441,12 @@ def _literal(value: Value) -> str:
     if "\0" in value:
         raise InvalidFileError(f"{value!r} has a NUL, which PostgreSQL cannot keep in a text")
     return "'" + value.replace("'", "''") + "'"
+
+
+def _hang_up_all(connections: deque[Any], owner: int) -> None:
+    """End the connections, unless a fork copied them: then they are the parent's."""
+    while connections and os.getpid() == owner:
+        _hang_up(connections.pop())
 
 
 def _hang_up(connection: Any) -> None:

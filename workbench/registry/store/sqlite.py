@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ class SqliteStore(SqlStore):
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._idle: deque[sqlite3.Connection] = deque()
         self._owner = os.getpid()
+        # Readers seldom close a store; its connections end with it.
+        weakref.finalize(self, _close_all, self._idle, self._owner)
         self._file: tuple[int, int] | None = None
         self.version = SCHEMA_VERSION
 
@@ -287,6 +290,12 @@ def _flocked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _close_all(connections: deque[sqlite3.Connection], owner: int) -> None:
+    """Close the connections, unless a fork copied them: then they are the parent's."""
+    while connections and os.getpid() == owner:
+        connections.pop().close()
 
 
 def _refuse_missing(path: Path) -> None:
