@@ -31,7 +31,7 @@ from workbench.registry.entries import Note
 from workbench.registry.ledger import Ledger
 from workbench.registry.merkle import leaf_hash, verify_inclusion
 from workbench.registry.store import create_store
-from workbench.registry.store.postgres import parse_url
+from workbench.registry.store.address import parse_url
 from workbench.registry.store.sqlite import SqliteStore
 from workbench.registry.subtrees import prefix
 
@@ -320,7 +320,22 @@ def inserting_postgres(url: str) -> Append:
     return one
 
 
-def postgres_goals(folder: Path, count: int) -> Iterator[Goal]:
+def postgres_sixteen(url: str, folder: Path, runs: int, seconds: float) -> Goal:
+    pairs = [
+        (
+            crowd(lambda: appending(f"{url}&schema=benchmark", folder / "pg"), seconds),
+            crowd(lambda: inserting_postgres(url), seconds),
+        )
+        for _ in range(runs)
+    ]
+    ours, raw = (statistics.median(one.rate for one in side) for side in zip(*pairs, strict=True))
+    return at_least(
+        "PostgreSQL, 16 processes, requests in one commit", ours, raw, target=0.8,
+        peer_name="16 processes that INSERT and COMMIT the same row without any lock", runs=runs,
+    )  # fmt: skip
+
+
+def postgres_goals(folder: Path, count: int, runs: int, seconds: float) -> Iterator[Goal]:
     reason = postgres.missing()
     if reason:
         print(f"PostgreSQL is left out: {reason}", file=sys.stderr)
@@ -328,6 +343,7 @@ def postgres_goals(folder: Path, count: int) -> Iterator[Goal]:
     with postgres.server() as given:
         url = given if "?" in given else f"{given}?"
         yield postgres_one_writer(url, folder, count)
+        yield postgres_sixteen(url, folder, runs, seconds)
 
 
 @contextmanager
@@ -345,7 +361,7 @@ def main() -> None:
     with scratch() as folder:
         first, commit = one_writer(folder, count)
         goals = [first, *sixteen_writers(folder, crowds, seconds, commit), proof(folder, entries)]
-        goals += postgres_goals(folder, count // 2)
+        goals += postgres_goals(folder, count // 2, crowds, seconds)
     report(goals, as_json=as_json)
 
 

@@ -12,7 +12,7 @@ from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import RECORD_FORMAT, Entry, LogSource, StoredEntry, read_entry
 from workbench.registry.merkle import tree_root
 from workbench.registry.store import Store, create_store, open_store, read_store
-from workbench.registry.writer import Clock, Entropy, Writer, checked_body
+from workbench.registry.writer import Clock, Entropy, Writer, wish
 
 __all__ = ["Entry", "Ledger", "LogSource", "SignedHead"]
 
@@ -71,7 +71,7 @@ class Ledger:
                         remedy="open it with workbench status, or name another file or schema in "
                         "store_url",
                     )
-                writer.append(genesis, checked_body(genesis), "lab", ())
+                writer.append(wish(genesis, "lab"))
         except BaseException:
             store.close()
             raise
@@ -144,9 +144,7 @@ class Ledger:
                 disk filled up or the server went away after the commit: then the entry is there,
                 and the next writer signs it.
         """
-        writer, body_bytes = self._writing(), checked_body(body)
-        with self._store.lock():
-            return writer.append(body, body_bytes, subject, refs)
+        return self._writing().append_in_turn(wish(body, subject, refs))
 
     def rotate(
         self, body: KeyRotation, *, replace_keys: Callable[[], None], refs: Sequence[str] = ()
@@ -164,10 +162,10 @@ class Ledger:
             IntegrityError: the store is not a continuation of the last signed head.
             StoreUnavailableError: the store cannot be written; nothing was recorded.
         """
-        writer, body_bytes = self._writing(), checked_body(body)
+        writer, wanted = self._writing(), wish(body, "lab", refs)
         with self._store.lock():
             writer.settle()
-            return writer.append(body, body_bytes, "lab", refs, before_signing=replace_keys)
+            return writer.append(wanted, before_signing=replace_keys)
 
     def erase(self, sequence: int, *, by: int) -> None:
         """Erase body and salt of an entry that the later redaction entry ``by`` refers to.

@@ -10,6 +10,7 @@ import base64
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from workbench.canonical import canonical_json, parse_json, profile_faults
@@ -38,19 +39,73 @@ from workbench.registry.log import (
 )
 from workbench.registry.merkle import Frontier, leaf_hash
 from workbench.registry.notes import SigningKey, verify_signature
+from workbench.registry.requests import request, requested
 from workbench.registry.store import Store
 from workbench.registry.subtrees import grown, prefix
 
 Clock = Callable[[], datetime]
 Entropy = Callable[[int], bytes]
+_TURNS = 40
+"""Times that a writer waits for others before it stands in line for the lock."""
 _SYNC_EVERY = 256
 """Heads between two that are kept durably beside the keys: all that a loss of power can hide."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What somebody wants recorded."""
+
+    body: Body
+    body_bytes: bytes
+    recorded: Body
+    """The body as a later reader gets it."""
+    subject: str
+    refs: Sequence[str]
+
+
+def wish(body: Body, subject: str, refs: Sequence[str] = ()) -> Wish:
+    """Return the wish to record this.
+
+    Raises:
+        InvalidFileError: the body cannot be recorded, or does not read back.
+    """
+    data = checked_body(body)
+    recorded = parse_body(body.kind, parse_json(data))
+    return Wish(body=body, body_bytes=data, recorded=recorded, subject=subject, refs=refs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """An entry with everything but its place in the log."""
+
+    stored: StoredEntry
+    envelope: Envelope
+    body: Body
+
+    def entry(self, sequence: int) -> Entry:
+        """Return the entry as a later reader gets it from this place."""
+        stored, envelope = self.stored, self.envelope
+        return Entry(
+            sequence=sequence,
+            leaf=stored.leaf.hex(),
+            id=envelope.id,
+            kind=envelope.kind,
+            subject=envelope.subject,
+            time=envelope.time,
+            actor=envelope.actor,
+            refs=tuple(envelope.refs),
+            body=self.body,
+            envelope=stored.envelope,
+            body_bytes=stored.body,
+            salt=stored.salt,
+            signature=stored.signature,
+        )
 
 
 class Writer:
     """Who may append to a log: a store, the log's keys, and what entries are made of.
 
-    Every method that writes is called under the store's lock.
+    Every method but `append_in_turn` is called under the store's lock.
     """
 
     def __init__(
@@ -70,39 +125,94 @@ class Writer:
         self._entropy = entropy
         self._synced = keys.synced_size()
 
+    def append_in_turn(self, wish: "Wish") -> Entry:
+        """Add an entry as `Ledger.append` says; called without the lock.
+
+        Where the log is taken, the writer that has it next is asked to append this entry with its
+        own: as many as wait are then one commit and one signature.
+        """
+        with self._store.lock_if_free() as free:
+            if free:
+                return self.append(wish)
+        with self._store.spool() as spool:
+            # Stamped under the spool's lock, so that times do not fall along the log.
+            draft = self._prepared(wish)
+            spool.put(request(draft.stored, self.keys.author, self._origin))
+        for turn in range(_TURNS):
+            answer = self._store.awaited(draft.stored.leaf, turn)
+            if answer is not None and _covers(answer):
+                return draft.entry(answer[0])
+            with self._store.lock_if_free() as free:
+                if free:
+                    return self.append(wish, asked=draft)
+        with self._store.lock():
+            return self.append(wish, asked=draft)
+
     def append(
         self,
-        body: Body,
-        body_bytes: bytes,
-        subject: str,
-        refs: Sequence[str],
+        wish: "Wish",
+        *,
+        asked: "Draft | None" = None,
         before_signing: Callable[[], None] | None = None,
     ) -> Entry:
-        """Add an entry as `Ledger.append` says.
+        """Add an entry as `Ledger.append` says, and before it those that others asked for.
 
         Args:
-            body: what happened.
-            body_bytes: what `checked_body` made of it.
-            subject: what it is about.
-            refs: leaf hashes that it rests on.
+            wish: what to record.
+            asked: the same, where another writer was asked for it.
             before_signing: called when the entry is durable and before a head covers it.
         """
         tree = self.continued_tree()
-        self._check_refs(refs)
-        stored, envelope = self._prepared(body, body_bytes, subject, refs, tree.size)
-        entry = _entry(stored, envelope)
-        growth = grown(tree, [stored.leaf])
-        announced = announcement(self.keys.author, self._origin, stored.sequence, stored.leaf)
-        self._store.append([stored], [announced], growth)
+        if asked is not None:
+            # Signed by now: the tree is.
+            found = self._store.sequence_of(asked.stored.leaf)
+            if found is not None:
+                return asked.entry(found)
+        self._check_refs(wish.refs)
+        with self._store.spool() as spool:
+            others = self._asked_for(spool.taken())
+            draft = next((asked for one in others if asked and one.leaf == asked.stored.leaf), None)
+            if draft is None:
+                draft = self._prepared(wish)
+                others.append(draft.stored)
+        # A UUID of version 7 begins with its time. None of them refers to another: only what was
+        # acknowledged can be referred to.
+        others.sort(key=lambda one: one.id or "")
+        try:
+            grown_tree = self._appended(tree, others)
+        except IntegrityError:
+            if len(others) == 1:
+                raise
+            # One of the others' is refused: they ask again, each for itself.
+            others = [draft.stored]
+            grown_tree = self._appended(tree, others)
         if before_signing is not None:
             before_signing()
             self._take_up_changed_keys()
-        self._sign(growth.tree)
-        return entry
+        self._sign(grown_tree)
+        place = next(n for n, one in enumerate(others) if one.leaf == draft.stored.leaf)
+        return draft.entry(tree.size + place)
 
-    def _prepared(
-        self, body: Body, body_bytes: bytes, subject: str, refs: Sequence[str], sequence: int
-    ) -> tuple[StoredEntry, Envelope]:
+    def _appended(self, tree: Frontier, entries: Sequence[StoredEntry]) -> Frontier:
+        """Make the entries durable at the tree's end; return the tree over them."""
+        numbered = [replace(one, sequence=tree.size + n) for n, one in enumerate(entries)]
+        growth = grown(tree, [one.leaf for one in numbered])
+        key, origin = self.keys.author, self._origin
+        words = [announcement(key, origin, one.sequence, one.leaf) for one in numbered]
+        self._store.append(numbered, words, growth)
+        return growth.tree
+
+    def _asked_for(self, lines: Sequence[bytes]) -> list[StoredEntry]:
+        """Return the entries that holders of the keys asked for and the log does not have."""
+        if not lines:
+            return []
+        authors = self.keys.authors()
+        found = [requested(line, authors, self._origin) for line in lines]
+        by_leaf = {one.leaf: one for one in found if one is not None}
+        return [by_leaf[leaf] for leaf in self._store.unknown_leaves(list(by_leaf))]
+
+    def _prepared(self, wish: "Wish") -> "Draft":
+        body, body_bytes, subject, refs = wish.body, wish.body_bytes, wish.subject, wish.refs
         moment = self._clock()
         salt = self._entropy(SALT_SIZE)
         try:
@@ -128,7 +238,7 @@ class Writer:
         leaf = leaf_hash(data)
         text = signed_text(self._origin, leaf.hex())
         stored = StoredEntry(
-            sequence=sequence,
+            sequence=0,
             leaf=leaf,
             envelope=data,
             salt=salt,
@@ -138,7 +248,7 @@ class Writer:
             kind=envelope.kind,
             subject=envelope.subject,
         )
-        return stored, envelope
+        return Draft(stored=stored, envelope=envelope, body=wish.recorded)
 
     def _check_refs(self, refs: Sequence[str]) -> None:
         if not refs:
@@ -304,27 +414,11 @@ def _check_signature(text: str, stored: StoredEntry, authors: Sequence[SigningKe
     verify_signature(text, stored.signature, last.verifier)
 
 
-def _entry(stored: StoredEntry, envelope: Envelope) -> Entry:
-    """Return the entry as a later reader gets it, without hashing again what was just hashed.
-
-    Raises:
-        InvalidFileError: the body does not read back.
-    """
-    return Entry(
-        sequence=stored.sequence,
-        leaf=stored.leaf.hex(),
-        id=envelope.id,
-        kind=envelope.kind,
-        subject=envelope.subject,
-        time=envelope.time,
-        actor=envelope.actor,
-        refs=tuple(envelope.refs),
-        body=parse_body(envelope.kind, parse_json(stored.body)),
-        envelope=stored.envelope,
-        body_bytes=stored.body,
-        salt=stored.salt,
-        signature=stored.signature,
-    )
+def _covers(answer: tuple[int, str]) -> bool:
+    """Return whether the newest head covers the entry: its writer may have been killed."""
+    sequence, note = answer
+    says = _says(note.encode())
+    return says is not None and says[0] > sequence
 
 
 def checked_body(body: Body) -> bytes:
