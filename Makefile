@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 # Which tests `make test` runs; .ci/run asks for everything but gpu.
 MARKERS ?= not slow and not browser and not postgres and not gpu
 
-.PHONY: help venv demo test lint bench clean
+.PHONY: help venv demo test test-postgres lint bench clean
 
 help:
 	@echo "make demo   the whole loop on real text in a fresh lab (about 5 minutes on two cores)"
 	@echo "make test   the test suite"
+	@echo "make test-postgres   the tests of PostgreSQL, on a throwaway server (apt-get install postgresql)"
 	@echo "make venv   only the environment, in $(VENV)"
 	@echo "make lint   format, lint, types, import layers, dependencies, spelling"
 	@echo "make bench  all benchmarks, written to docs/benchmarks.md"
@@ -31,6 +32,9 @@ demo: venv
 
 test: venv
 	$(BIN)/python -m pytest -q -m "$(MARKERS)"
+
+test-postgres: venv
+	$(BIN)/python -m pytest -q -m "postgres and not slow" tests/registry/test_store_contract.py
 
 lint: venv
 	$(BIN)/ruff format --check .

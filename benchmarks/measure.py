@@ -46,6 +46,22 @@ def at_most(
     )
 
 
+def at_least(
+    goal: str, ours: float, peer: float, *, target: float, peer_name: str, runs: int
+) -> Goal:
+    """Return the goal that our rate is at least ``target`` times the peer's."""
+    ratio = ours / peer
+    return Goal(
+        goal=goal,
+        value=round(ratio, 3),
+        target=target,
+        unit="ratio of medians, larger is better",
+        peer=peer_name,
+        met=ratio >= target,
+        runs=runs,
+    )
+
+
 def report(goals: Sequence[Goal], *, as_json: bool) -> None:
     """Print the goals, one JSON object a line or one sentence a line."""
     for goal in goals:

@@ -13,7 +13,7 @@ from tests.registry.conftest import ORIGIN, ticking
 from workbench.registry.keys import Keys, keys_folder, load_keys
 from workbench.registry.ledger import Ledger
 from workbench.registry.store import Store, create_store, open_store, read_store
-from workbench.registry.store.postgres import is_postgres_url, parse_url
+from workbench.registry.store.address import is_postgres_url, parse_url
 
 
 @dataclass(frozen=True, kw_only=True)

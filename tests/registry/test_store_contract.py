@@ -1,8 +1,11 @@
 """One suite for every store: SQLite and PostgreSQL keep the same promises in the same words."""
 
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -23,7 +26,9 @@ from workbench.registry.keys import load_keys
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import StoredEntry
 from workbench.registry.merkle import Frontier, frontier_of, leaf_hash, tree_root
-from workbench.registry.store import SCHEMA_VERSION, store_exists
+from workbench.registry.notes import SigningKey
+from workbench.registry.requests import request
+from workbench.registry.store import SCHEMA_VERSION, Store, store_exists
 from workbench.registry.subtrees import grown, prefix
 from workbench.registry.verify import verify_log
 from workbench.registry.writer import Writer
@@ -355,7 +360,7 @@ def test_writer_on_another_machine_goes_on_from_its_own_last_head(place: Place) 
         place.last_head.write_bytes(here)
         assert ledger.append(Note(text="from here"), subject="lab").sequence == 7
         assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
-        assert len(ledger.notes()) == 8
+        assert len(list(ledger.notes())) == 8
 
 
 def test_store_that_was_rolled_back_is_refused(place: Place) -> None:
@@ -431,7 +436,7 @@ def test_erase_while_somebody_reads_is_not_reported_as_done(
 def test_fill_gives_the_log_back_with_its_holes(place: Place, tmp_path: Path) -> None:
     ledger, entry, redaction = _redacted(place)
     ledger.erase(entry, by=redaction)
-    records, notes = list(ledger.records()), ledger.notes()
+    records, notes = list(ledger.records()), list(ledger.notes())
     ledger.close()
     other = Place(url=f"sqlite:///{tmp_path}/restored.db", root=place.root)
     store = other.create_store()
@@ -503,3 +508,93 @@ def test_writer_killed_in_the_middle_again_and_again_loses_nothing(place: Place)
     with place.open() as ledger:
         assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
         assert ledger.head().size >= acknowledged + 1
+
+
+# Writers that find the log taken ask the one that has it next
+
+
+def _waiting(place: Place) -> int:
+    if place.is_sqlite:
+        spool = place.file.with_name("ledger.db.requests")
+        return len(spool.read_bytes().split()) // 2 if spool.exists() else 0
+    count: int = place.sql("SELECT count(*) FROM requests", guarded=True)[0][0]
+    return count
+
+
+@contextmanager
+def asked(place: Place, count: int) -> Iterator[Store]:
+    """Hold the log while writers ask for an entry each; they are through when this is left."""
+
+    def write(n: int) -> None:
+        with place.open(lambda: datetime.now(UTC)) as ledger:
+            ready.wait()
+            go.wait()
+            ledger.append(Note(text=f"asked {n}"), subject="lab")
+
+    ready, go = threading.Barrier(count + 1), threading.Event()
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    store = place.open_store()
+    with store.lock():
+        go.set()
+        while _waiting(place) < count:
+            time.sleep(0.01)
+        yield store
+    for thread in threads:
+        thread.join()
+    store.close()
+
+
+def _notes(ledger: Ledger) -> list[str]:
+    return [entry.body.text for entry in ledger.entries(kind="note")]  # type: ignore[attr-defined]
+
+
+def test_writers_that_wait_are_served_in_one_commit(place: Place) -> None:
+    place.create().close()
+    with asked(place, 5):
+        pass
+    with place.open() as ledger:
+        assert sorted(_notes(ledger)) == [f"asked {n}" for n in range(5)]
+        assert len(list(ledger.notes())) == 2  # the first entry's head, and one over all five
+        times = [entry.time for entry in ledger.entries(kind="note")]
+        assert times == sorted(times)
+        assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
+    assert _waiting(place) == 0
+
+
+def test_request_that_a_killed_writer_took_with_it_is_made_again(place: Place) -> None:
+    place.create().close()
+    with asked(place, 3) as store, store.spool() as spool:
+        if not place.is_sqlite:
+            place.sql("DELETE FROM requests")
+        assert len(spool.taken()) == (3 if place.is_sqlite else 0)
+    with place.open() as ledger:
+        assert sorted(_notes(ledger)) == [f"asked {n}" for n in range(3)]
+        assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
+
+
+def test_request_of_somebody_without_the_key_is_passed_over(place: Place) -> None:
+    """Whoever can write to the store alone gets nothing signed by asking."""
+    with place.create() as ledger:
+        known = ledger.append(Note(text="one"), subject="lab")
+        (stored,) = ledger._store.records(since=1, below=2)
+        forged = replace(stored, envelope=b"{}", leaf=leaf_hash(b"{}"), id="new")
+        stranger = SigningKey(name=f"{ORIGIN}/author", seed=b"\x01" * 32)
+        author = place.keys.author
+        lines = [
+            request(forged, stranger, ORIGIN),
+            request(forged, author, "example.com/other"),
+            request(stored, author, ORIGIN),  # replayed
+            request(stored, author, ORIGIN)[:50],  # torn
+            request(replace(forged, id=stored.id), author, ORIGIN),  # refused by the store
+            b"nonsense",
+        ]
+        for line in lines:
+            with ledger._store.spool() as spool:
+                spool.put(line)
+        assert ledger.append(Note(text="two"), subject="lab", refs=[known.leaf]).sequence == 2
+        assert _notes(ledger) == ["one", "two"]
+        assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
+    assert _waiting(place) == 0

@@ -18,6 +18,7 @@ from workbench.registry.keys import load_keys
 from workbench.registry.ledger import Ledger
 from workbench.registry.notes import SigningKey
 from workbench.registry.rotation import Role
+from workbench.registry.verify import verify_log
 
 ROOT = Path(__file__).parents[2]
 
@@ -186,3 +187,51 @@ def test_rotation_while_a_ledger_is_inspected_does_not_disturb_it(story: LogFold
             ledger.rotate("log", why="scheduled", reason="yearly")
         assert len(list(reader.entries())) == 18
         assert str(reader.chain().log_at(17)) == reader.vkey
+
+
+WRITER = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from workbench.registry.entries import Decision
+from workbench.registry.ledger import Ledger
+
+root = Path(sys.argv[1])
+ledger = Ledger.open(url=f"sqlite:///{root}/state/ledger.db", origin="example.com/lab",
+                     keys_dir=root / "keys", actor="writer", clock=lambda: datetime.now(UTC))
+body = Decision(question="q", options=["a"], chosen="a", basis="judgement", evidence=["e"],
+                owner="o", reversible=False, would_reverse="w")
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(60):
+    ledger.append(body, subject="lab")
+"""
+
+
+@pytest.mark.slow
+def test_rotations_among_many_writers_leave_every_signature_right(story: LogFolder) -> None:
+    """Writers that wait ask for entries signed by the key of that moment; none comes after it."""
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", WRITER, str(story.root)],
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for _ in range(6)
+    ]  # fmt: skip
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+    with story.open() as ledger:
+        for n in range(8):
+            ledger.rotate("author" if n % 2 else "log", why="scheduled", reason=str(n))
+        for writer in writers:
+            _, error = writer.communicate()
+            assert writer.returncode == 0, error
+        report = verify_log(ledger, vkey=ledger.vkey, kept_head=None)
+        assert report.passed, report.first_failure
+        assert report.size == 17 + 6 * 60 + 8

@@ -101,9 +101,11 @@ class Keys:
         write_atomic(self.folder / SYNCED_HEAD, head.note.encode(), mode=0o600)
 
     def synced_size(self) -> int:
-        """Return the size of the head that `sync_head` kept last, 0 for none."""
+        """Return the size of the head that `sync_head` kept last, 0 for none that holds."""
         path = self.folder / SYNCED_HEAD
-        return self._verified(path.read_bytes()).size if path.is_file() else 0
+        with contextlib.suppress(IntegrityError, FileNotFoundError):
+            return self._verified(path.read_bytes()).size
+        return 0
 
     def authors(self) -> list[SigningKey]:
         """Return the author's key and those that it replaced, as far as they are in the folder."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
+from workbench.registry.drafts import wish
 from workbench.registry.entries import Body, Genesis, Predecessor, Redaction
 from workbench.registry.heads import SignedHead, parse_head
 from workbench.registry.keys import Keys, create_keys, load_keys
@@ -24,7 +25,7 @@ from workbench.registry.log import (
 from workbench.registry.redaction import What, pending_erasures, require_redactable
 from workbench.registry.rotation import KeyChain, Role, Why
 from workbench.registry.store import Store, create_store, open_store, read_store
-from workbench.registry.writer import Clock, Entropy, Writer, checked_body, stored_chain
+from workbench.registry.writer import Clock, Entropy, Writer, stored_chain
 
 __all__ = ["Entry", "Ledger", "LogSource", "SignedHead"]
 
@@ -82,9 +83,11 @@ class Ledger:
             with store.lock():
                 if store.tree().size:
                     raise ConflictError(
-                        f"{store.place} already holds a log", remedy="workbench status"
+                        f"{store.place} already holds a log",
+                        remedy="open it with workbench status, or name another file or schema in "
+                        "store_url",
                     )
-                writer.append(genesis, checked_body(genesis), "lab", ())
+                writer.append(wish(genesis, "lab"))
         except BaseException:
             store.close()
             raise
@@ -168,13 +171,12 @@ class Ledger:
                 disk filled up or the server went away after the commit: then the entry is there,
                 and the next writer signs it.
         """
-        writer, body_bytes = self._writing(), checked_body(body)
+        wanted = wish(body, subject, refs)
+        if at_size is None:
+            return self._writing().append_in_turn(wanted)
+        writer = self._writing()
         with self._store.lock():
-            if at_size is not None and self._store.tree().size != at_size:
-                raise ConflictError(
-                    f"the log grew beyond {at_size} entries meanwhile", remedy="repeat the command"
-                )
-            return writer.append(body, body_bytes, subject, refs)
+            return writer.append(wanted, at_size=at_size)
 
     def rotate(self, role: Role, *, why: Why, reason: str) -> Entry:
         """Replace a key of this log and return the entry that says so, signed by both keys.
@@ -189,6 +191,19 @@ class Ledger:
         writer = self._writing()
         with self._store.lock():
             return writer.rotate(role, why=why, reason=reason)
+
+    def erase(self, sequence: int, *, by: int) -> None:
+        """Erase body and salt of an entry that the later redaction entry ``by`` refers to.
+
+        May be repeated, and must be if the process died meanwhile.
+
+        Raises:
+            IntegrityError: there is no such redaction.
+            StoreUnavailableError: the store cannot be written, or somebody is reading it.
+        """
+        self._writing()
+        with self._store.lock():
+            self._store.erase(sequence, by=by)
 
     def redact(self, target: Entry, *, what: What, reason: str) -> Entry:
         """Record that an entry's body is erased, then erase it and its salt from the store.

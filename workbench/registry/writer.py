@@ -10,17 +10,19 @@ import base64
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from workbench.canonical import canonical_json, parse_json, profile_faults
 from workbench.errors import (
+    ConflictError,
     IntegrityError,
     InvalidFileError,
     NotFoundError,
     StoreUnavailableError,
 )
 from workbench.registry.announcements import announcement, check_announcement
-from workbench.registry.entries import BODIES, Body, Genesis, KeyRotation, parse_body
+from workbench.registry.drafts import Draft, Wish, wish
+from workbench.registry.entries import BODIES, Genesis, KeyRotation
 from workbench.registry.heads import SignedHead, parse_head, sign_head
 from workbench.registry.keys import Keys, load_keys
 from workbench.registry.log import (
@@ -38,6 +40,7 @@ from workbench.registry.log import (
 )
 from workbench.registry.merkle import Frontier, leaf_hash
 from workbench.registry.notes import SigningKey, verify_signature
+from workbench.registry.requests import request, requested
 from workbench.registry.rotation import KeyChain, Role, Why, followed_chain, rotation_body
 from workbench.registry.store import Store
 from workbench.registry.subtrees import grown, prefix
@@ -45,6 +48,8 @@ from workbench.registry.succession import install, key_of, prepare, require_in_f
 
 Clock = Callable[[], datetime]
 Entropy = Callable[[int], bytes]
+_TURNS = 40
+"""Times that a writer waits for others before it stands in line for the lock."""
 _SYNC_EVERY = 256
 """Heads between two that are kept durably beside the keys: all that a loss of power can hide."""
 
@@ -52,7 +57,7 @@ _SYNC_EVERY = 256
 class Writer:
     """Who may append to a log: a store, the log's keys, and what entries are made of.
 
-    Every method that writes is called under the store's lock.
+    Every method but `append_in_turn` is called under the store's lock.
     """
 
     def __init__(
@@ -72,42 +77,121 @@ class Writer:
         self._entropy = entropy
         self._synced = keys.synced_size()
 
+    def append_in_turn(self, wish: Wish) -> Entry:
+        """Add an entry as `Ledger.append` says; called without the lock.
+
+        Where the log is taken, the writer that has it next is asked to append this entry with its
+        own: as many as wait are then one commit and one signature.
+        """
+        with self._store.lock_if_free() as free:
+            if free:
+                return self.append(wish)
+        with self._store.spool() as spool:
+            # Stamped under the spool's lock, so that times do not fall along the log.
+            draft = self._prepared(wish)
+            spool.put(request(draft.stored, self.keys.author, self._origin))
+        for turn in range(_TURNS):
+            answer = self._store.awaited(draft.stored.leaf, turn)
+            if answer is not None and _covers(answer):
+                return draft.entry(answer[0])
+            with self._store.lock_if_free() as free:
+                if free:
+                    return self.append(wish, asked=draft)
+        with self._store.lock():
+            return self.append(wish, asked=draft)
+
     def append(
         self,
-        body: Body,
-        body_bytes: bytes,
-        subject: str,
-        refs: Sequence[str],
+        wish: Wish,
+        *,
+        asked: Draft | None = None,
+        at_size: int | None = None,
         before_signing: Callable[[], object] | None = None,
     ) -> Entry:
-        """Add an entry as `Ledger.append` says.
+        """Add an entry as `Ledger.append` says, and before it those that others asked for.
 
         Args:
-            body: what happened.
-            body_bytes: what `checked_body` made of it.
-            subject: what it is about.
-            refs: leaf hashes that it rests on.
+            wish: what to record.
+            asked: the same, where another writer was asked for it.
+            at_size: how many entries must be before it; those that others asked for count.
             before_signing: called when the entry is durable and before a head covers it; the caller
-                has called `settle` before.
+                has called `settle` before. The entry is then committed after the others', alone.
+
+        Raises:
+            ConflictError: another number of entries than ``at_size`` is before it.
         """
         # Who rotates has settled the log under this lock, and left a key waiting that a healing of
         # the log would take for what a crash left.
         tree = self.continued_tree() if before_signing is None else self._store.tree()
-        self._check_refs(refs)
-        stored, envelope = self._prepared(body, body_bytes, subject, refs, tree.size)
-        entry = _entry(stored, envelope)
-        growth = grown(tree, [stored.leaf])
-        announced = announcement(self.keys.author, self._origin, stored.sequence, stored.leaf)
-        self._store.append([stored], [announced], growth)
+        if asked is not None:
+            # Signed by now: the tree is.
+            found = self._store.sequence_of(asked.stored.leaf)
+            if found is not None:
+                return asked.entry(found)
+        self._check_refs(wish.refs)
+        with self._store.spool() as spool:
+            others = self._asked_for(spool.taken())
+            draft = next((asked for one in others if asked and one.leaf == asked.stored.leaf), None)
+            if draft is None:
+                draft = self._prepared(wish)
+                others.append(draft.stored)
+        # A UUID of version 7 begins with its time. None of them refers to another: only what was
+        # acknowledged can be referred to.
+        others.sort(key=lambda one: one.id or "")
+        if at_size is not None or before_signing is not None:
+            tree = self._before_alone(tree, [one for one in others if one is not draft.stored])
+            others = [draft.stored]
+        if at_size is not None and tree.size != at_size:
+            raise ConflictError(
+                f"the log grew beyond {at_size} entries meanwhile", remedy="repeat the command"
+            )
+        try:
+            grown_tree = self._appended(tree, others)
+        except IntegrityError:
+            if len(others) == 1:
+                raise
+            # One of the others' is refused: they ask again, each for itself.
+            others = [draft.stored]
+            grown_tree = self._appended(tree, others)
         if before_signing is not None:
             before_signing()
             self.take_up_keys()
-        self._sign(growth.tree)
-        return entry
+        self._sign(grown_tree)
+        place = next(n for n, one in enumerate(others) if one.leaf == draft.stored.leaf)
+        return draft.entry(tree.size + place)
 
-    def _prepared(
-        self, body: Body, body_bytes: bytes, subject: str, refs: Sequence[str], sequence: int
-    ) -> tuple[StoredEntry, Envelope]:
+    def _before_alone(self, tree: Frontier, others: Sequence[StoredEntry]) -> Frontier:
+        """Append what others asked for by itself; return the tree that then is signed."""
+        if not others:
+            return tree
+        with contextlib.suppress(IntegrityError):
+            # Where one is refused they ask again, each for itself.
+            tree = self._appended(tree, others)
+            self._sign(tree)
+        return tree
+
+    def _appended(self, tree: Frontier, entries: Sequence[StoredEntry]) -> Frontier:
+        """Make the entries durable at the tree's end; return the tree over them."""
+        numbered = [replace(one, sequence=tree.size + n) for n, one in enumerate(entries)]
+        growth = grown(tree, [one.leaf for one in numbered])
+        key, origin = self.keys.author, self._origin
+        words = [announcement(key, origin, one.sequence, one.leaf) for one in numbered]
+        self._store.append(numbered, words, growth)
+        return growth.tree
+
+    def _asked_for(self, lines: Sequence[bytes]) -> list[StoredEntry]:
+        """Return the entries that holders of the keys asked for and the log does not have."""
+        if not lines:
+            return []
+        # By the key in force only: what was signed by one before a rotation cannot come after it,
+        # and who asked with it asks again.
+        authors = [self.keys.author]
+        found = [requested(line, authors, self._origin) for line in lines]
+        by_leaf = {one.leaf: one for one in found if one is not None}
+        return [by_leaf[leaf] for leaf in self._store.unknown_leaves(list(by_leaf))]
+
+    def _prepared(self, wish: Wish) -> Draft:
+        body, body_bytes, subject, refs = wish.body, wish.body_bytes, wish.subject, wish.refs
         moment = self._clock()
         salt = self._entropy(SALT_SIZE)
         try:
@@ -133,7 +217,7 @@ class Writer:
         leaf = leaf_hash(data)
         text = signed_text(self._origin, leaf.hex())
         stored = StoredEntry(
-            sequence=sequence,
+            sequence=0,
             leaf=leaf,
             envelope=data,
             salt=salt,
@@ -143,7 +227,7 @@ class Writer:
             kind=envelope.kind,
             subject=envelope.subject,
         )
-        return stored, envelope
+        return Draft(stored=stored, envelope=envelope, body=wish.recorded)
 
     def _check_refs(self, refs: Sequence[str]) -> None:
         if not refs:
@@ -167,8 +251,7 @@ class Writer:
         self.settle()
         old, new = key_of(self.keys, role), prepare(self.keys, role)
         body = rotation_body(self._origin, role, old=old, new=new, why=why, reason=reason)
-        data = checked_body(body)
-        return self.append(body, data, "lab", (), lambda: install(self.keys, role))
+        return self.append(wish(body, "lab"), before_signing=lambda: install(self.keys, role))
 
     def settle(self) -> None:
         """Keep the newest head so that no loss of power takes it back."""
@@ -322,27 +405,11 @@ def _check_signature(text: str, stored: StoredEntry, authors: Sequence[SigningKe
     verify_signature(text, stored.signature, last.verifier)
 
 
-def _entry(stored: StoredEntry, envelope: Envelope) -> Entry:
-    """Return the entry as a later reader gets it, without hashing again what was just hashed.
-
-    Raises:
-        InvalidFileError: the body does not read back.
-    """
-    return Entry(
-        sequence=stored.sequence,
-        leaf=stored.leaf.hex(),
-        id=envelope.id,
-        kind=envelope.kind,
-        subject=envelope.subject,
-        time=envelope.time,
-        actor=envelope.actor,
-        refs=tuple(envelope.refs),
-        body=parse_body(envelope.kind, parse_json(stored.body)),
-        envelope=stored.envelope,
-        body_bytes=stored.body,
-        salt=stored.salt,
-        signature=stored.signature,
-    )
+def _covers(answer: tuple[int, str]) -> bool:
+    """Return whether the newest head covers the entry: its writer may have been killed."""
+    sequence, note = answer
+    says = _says(note.encode())
+    return says is not None and says[0] > sequence
 
 
 def stored_chain(store: Store, origin: str) -> KeyChain:
@@ -355,20 +422,3 @@ def stored_chain(store: Store, origin: str) -> KeyChain:
     kinds = (Genesis.kind, KeyRotation.kind)
     found = (stored for kind in kinds for stored in store.records(below=below, kind=kind))
     return followed_chain(origin, (read_entry(stored, origin) for stored in found))
-
-
-def checked_body(body: Body) -> bytes:
-    """Return the bytes under which a body is recorded.
-
-    Raises:
-        InvalidFileError: it cannot be recorded.
-    """
-    try:
-        value = body.to_json()
-        faults = profile_faults(value)
-        data = canonical_json(value)
-    except ValueError as error:
-        raise InvalidFileError(f"a {body.kind} body cannot be recorded: {error}") from error
-    if faults:
-        raise InvalidFileError(f"a {body.kind} body cannot be recorded: {'; '.join(faults)}")
-    return data

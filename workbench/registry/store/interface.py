@@ -12,6 +12,16 @@ SCHEMA_VERSION = 2
 """Revision that ``migrations/`` leads to. What a version holds is said in its revision."""
 
 
+class Spool(Protocol):
+    """Requests that wait for the next writer. Nothing in it is durable or acknowledged."""
+
+    def put(self, request: bytes) -> None:
+        """Hand a request, which is one line, to whoever writes next."""
+
+    def taken(self) -> list[bytes]:
+        """Return the requests in the order in which they were put, and remove them."""
+
+
 class Store(Protocol):
     """Entries, the durable tree over them, and the heads that were signed.
 
@@ -30,6 +40,23 @@ class Store(Protocol):
         """Hold the log's one writer lock, also against other processes. Not re-entrant.
 
         It is dropped when the process dies. Waits for as long as another one holds it.
+        """
+
+    def lock_if_free(self) -> AbstractContextManager[bool]:
+        """Hold the writer lock and yield True, or yield False at once where another one has it."""
+
+    def spool(self) -> AbstractContextManager[Spool]:
+        """Open the requests to the next writer; `Spool.taken` only under the writer lock."""
+
+    def awaited(self, leaf: bytes, turn: int) -> tuple[int, str] | None:
+        """Wait a while for other writers; return the entry's sequence and the newest head.
+
+        Args:
+            leaf: leaf hash of the entry that another writer was asked to append.
+            turn: how often this was called for it before.
+
+        Returns:
+            None where the store does not have the entry yet.
         """
 
     def tree(self) -> Frontier:
@@ -80,6 +107,9 @@ class Store(Protocol):
         Raises:
             IntegrityError: not all of them are there.
         """
+
+    def sequence_of(self, leaf: bytes) -> int | None:
+        """Return the place of the entry with this leaf hash, or None."""
 
     def unknown_leaves(self, leaves: Sequence[bytes]) -> list[bytes]:
         """Return those of the leaf hashes that no entry has."""

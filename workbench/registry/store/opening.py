@@ -1,7 +1,8 @@
 """From a URL to the store that it names."""
 
+from workbench.registry.store.address import is_postgres_url
 from workbench.registry.store.interface import Store
-from workbench.registry.store.postgres import PostgresStore, is_postgres_url
+from workbench.registry.store.postgres import PostgresStore
 from workbench.registry.store.sqlite import SqliteStore, path_of
 
 

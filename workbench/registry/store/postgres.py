@@ -3,15 +3,13 @@
 import hashlib
 import importlib
 import os
-import re
-import ssl
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from workbench.errors import (
     IntegrityError,
@@ -22,58 +20,15 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.registry.merkle import Frontier
-from workbench.registry.store.interface import SCHEMA_VERSION
+from workbench.registry.store.address import Address, parse_url
+from workbench.registry.store.interface import SCHEMA_VERSION, Spool
 from workbench.registry.store.schema import bring_up
-from workbench.registry.store.sql import LAST_NOTE, TREE, SqlStore, Statement, Value
+from workbench.registry.store.sql import FOUND, LAST_NOTE, TREE, SqlStore, Statement, Value
 
-_SCHEMES = ("postgresql", "postgresql+pg8000")
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 _UNDEFINED_TABLE = "42P01"
+_STATE = f"SELECT t.*, ({LAST_NOTE}), (SELECT count(*) FROM requests) FROM ({TREE}) AS t"
 # SQLSTATE classes that say that the data are not what they must be; all others are about the place.
 _DATA_CLASSES = ("22", "23", "XX")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Address:
-    """What a PostgreSQL URL says."""
-
-    user: str
-    password: str | None = field(repr=False)
-    host: str
-    port: int
-    database: str
-    socket: str | None
-    """Folder of the server's Unix socket, instead of host and port."""
-    schema: str
-    """PostgreSQL's schema that holds the log's tables; one log each."""
-    encryption: str
-    """``disable``, ``require`` or ``verify-full``, as in libpq's ``sslmode``."""
-
-    @property
-    def place(self) -> str:
-        """Host, database and schema, without the password."""
-        host = self.socket or f"{self.host}:{self.port}"
-        return f"PostgreSQL {self.database} at {host}, schema {self.schema}"
-
-    def arguments(self, *, read_only: bool) -> dict[str, Any]:
-        """Return what the driver connects with."""
-        settings = {
-            "search_path": self.schema,
-            "synchronous_commit": "on",
-            "standard_conforming_strings": "on",
-            "default_transaction_read_only": "on" if read_only else "off",
-        }
-        return {
-            "user": self.user,
-            "password": self.password,
-            "host": self.host,
-            "port": self.port,
-            "database": self.database,
-            "unix_sock": f"{self.socket}/.s.PGSQL.{self.port}" if self.socket else None,
-            "ssl_context": _ssl_context(self.encryption),
-            "application_name": "workbench",
-            "startup_params": settings,
-        }
 
 
 @dataclass(kw_only=True)
@@ -85,6 +40,8 @@ class _Held:
     tree: list[Any] | None
     """Rows of the tree, which nobody else can change meanwhile."""
     note: str | None
+    asked: int
+    """Requests of other writers that are waiting."""
     later: list[Statement] = field(default_factory=list)
     """Signed heads, written on the way with what comes next."""
 
@@ -98,6 +55,8 @@ class PostgresStore(SqlStore):
         self._driver = _driver()
         self._idle: deque[Any] = deque()
         self._owner = os.getpid()
+        # Readers seldom close a store; its connections end with it.
+        weakref.finalize(self, _hang_up_all, self._idle, self._owner)
         self._mutex = threading.Lock()
         self._held: _Held | None = None
         digest = hashlib.sha256(f"workbench ledger {address.schema}".encode()).digest()
@@ -183,20 +142,76 @@ class PostgresStore(SqlStore):
         The server drops it when the connection ends.
         """
         with self._mutex:
-            self._held = held = self._locked()
-            try:
+            held = self._locked(f"SELECT pg_advisory_lock({self._key}) IS NULL")
+            if held is None:  # cannot be: the server waits until it is free
+                raise self._unavailable("its advisory lock was not given")
+            with self._holding(held):
                 yield
-                # A lock is given back at once, and not when a transaction ends: heads first.
-                statements = _lazily(held.later)
-                statements.append((f"SELECT pg_advisory_unlock({self._key})", ()))
-                self._execute(held.connection, statements)
-                self._idle.append(held.connection)
-            except BaseException as error:
-                if not isinstance(error, WorkbenchError) or not self._released(held):
-                    _hang_up(held.connection)
-                raise
-            finally:
-                self._held = None
+
+    @contextmanager
+    def lock_if_free(self) -> Iterator[bool]:
+        """Hold the writer lock and yield True, or yield False at once where another one has it."""
+        if not self._mutex.acquire(blocking=False):
+            yield False
+            return
+        try:
+            held = self._locked(f"SELECT NOT pg_try_advisory_lock({self._key})")
+            if held is None:
+                yield False
+            else:
+                with self._holding(held):
+                    yield True
+        finally:
+            self._mutex.release()
+
+    @contextmanager
+    def _holding(self, held: _Held) -> Iterator[None]:
+        self._held = held
+        try:
+            yield
+            # A lock is given back at once, and not when a transaction ends: heads first.
+            statements = _lazily(held.later)
+            statements.append((f"SELECT pg_advisory_unlock({self._key})", ()))
+            self._execute(held.connection, statements)
+            self._idle.append(held.connection)
+        except BaseException as error:
+            if not isinstance(error, WorkbenchError) or not self._released(held):
+                _hang_up(held.connection)
+            raise
+        finally:
+            self._held = None
+
+    @contextmanager
+    def spool(self) -> Iterator[Spool]:
+        """Open the requests to the next writer."""
+        yield self
+
+    def put(self, request: bytes) -> None:
+        """Hand a request to whoever writes next."""
+        self._write([("INSERT INTO requests (request) VALUES (?)", (request,))], durable=False)
+
+    def taken(self) -> list[bytes]:
+        """Return the requests in the order in which they were put, and remove them."""
+        held = self._mine()
+        if held is None or not held.asked:
+            return []
+        rows = self._read("DELETE FROM requests RETURNING ticket, request")
+        return [request for _, request in sorted(rows)]
+
+    def awaited(self, leaf: bytes, turn: int) -> tuple[int, str] | None:
+        """Wait for the writer at work; return the entry's sequence and the newest head."""
+        # Shared, so that all who wait for one writer go on at the same time; PostgreSQL gives its
+        # locks in the order in which they were asked for.
+        del turn
+        connection, rows = self._asked(
+            [
+                (f"SELECT pg_advisory_lock_shared({self._key})", ()),
+                (f"SELECT pg_advisory_unlock_shared({self._key})", ()),
+                (FOUND, (leaf,)),
+            ]
+        )
+        self._idle.append(connection)
+        return (rows[2][0], str(rows[2][1] or "")) if len(rows) > 2 else None
 
     def tree(self) -> Frontier:
         """Return the durable tree."""
@@ -212,18 +227,27 @@ class PostgresStore(SqlStore):
         """Return only when everything that this store shows would survive a loss of power."""
         # PostgreSQL shows a transaction to others only after its log was synced.
 
-    def _locked(self) -> _Held:
-        """Take the lock on a connection that works."""
-        ask: list[Statement] = [(f"SELECT pg_advisory_lock({self._key})", ())]
+    def _locked(self, take: str) -> _Held | None:
+        """Take the lock on a connection that works, and see what a writer needs to know.
+
+        Args:
+            take: a query that is true where the lock was not to be had.
+        """
+        ask: list[Statement] = [(take, ())]
         known = self.version == SCHEMA_VERSION
         if known:
-            note = f"SELECT t.*, ({LAST_NOTE}) FROM ({TREE}) AS t"
-            ask.append((note, ()))
+            ask.append((_STATE, ()))
         connection, rows = self._asked(ask)
-        held = _Held(connection=connection, thread=threading.get_ident(), tree=None, note=None)
+        if rows[0][0]:
+            self._idle.append(connection)
+            return None
+        held = _Held(
+            connection=connection, thread=threading.get_ident(), tree=None, note=None, asked=0
+        )
         if known:
             held.tree = [row[:3] for row in rows[1:]]
-            held.note = str(rows[1][3] or "") if len(rows) > 1 else None
+        for row in rows[1:]:
+            held.note, held.asked = str(row[3] or ""), row[4]
         return held
 
     def _released(self, held: _Held) -> bool:
@@ -351,49 +375,6 @@ class PostgresStore(SqlStore):
         )
 
 
-def is_postgres_url(url: str) -> bool:
-    """Return whether the URL names a PostgreSQL database."""
-    return url.partition("://")[0] in _SCHEMES
-
-
-def parse_url(url: str) -> Address:
-    """Return what ``postgresql://user:password@host:port/database?schema=…`` says.
-
-    Raises:
-        InvalidFileError: it names no database, or has an option that is not known.
-    """
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    database = unquote(parts.path.lstrip("/"))
-    unknown = sorted(options.keys() - {"schema", "sslmode", "host"})
-    schema, encryption = options.get("schema", "workbench"), options.get("sslmode", "disable")
-    fault = ""
-    if not database or "/" in database:
-        fault = "it names no database"
-    elif unknown:
-        fault = f"option {unknown[0]!r} is none of schema, sslmode and host"
-    elif not _SCHEMA.match(schema):
-        fault = f"schema {schema!r} is not a lower-case SQL name"
-    elif encryption not in ("disable", "require", "verify-full"):
-        fault = f"sslmode {encryption!r} is none of disable, require and verify-full"
-    if fault:
-        raise InvalidFileError(
-            f"the store URL of PostgreSQL cannot be used: {fault}",
-            remedy='set store_url = "postgresql://USER@HOST:5432/DATABASE" in workbench.toml',
-        )
-    password = unquote(parts.password) if parts.password else os.environ.get("PGPASSWORD")
-    return Address(
-        user=unquote(parts.username or "") or os.environ.get("PGUSER") or "postgres",
-        password=password,
-        host=parts.hostname or "localhost",
-        port=parts.port or 5432,
-        database=database,
-        socket=options.get("host"),
-        schema=schema,
-        encryption=encryption,
-    )
-
-
 def _driver() -> Any:
     try:
         for part in ("native", "dbapi", "exceptions"):
@@ -404,16 +385,6 @@ def _driver() -> Any:
             f"a PostgreSQL store needs the driver pg8000: {error}",
             remedy="pip install 'pretrain-workbench[postgres]'",
         ) from error
-
-
-def _ssl_context(encryption: str) -> ssl.SSLContext | None:
-    if encryption == "disable":
-        return None
-    context = ssl.create_default_context()
-    if encryption == "require":
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _lazily(statements: Sequence[Statement]) -> list[Statement]:
@@ -438,6 +409,12 @@ def _literal(value: Value) -> str:
     if "\0" in value:
         raise InvalidFileError(f"{value!r} has a NUL, which PostgreSQL cannot keep in a text")
     return "'" + value.replace("'", "''") + "'"
+
+
+def _hang_up_all(connections: deque[Any], owner: int) -> None:
+    """End the connections, unless a fork copied them: then they are the parent's."""
+    while connections and os.getpid() == owner:
+        _hang_up(connections.pop())
 
 
 def _hang_up(connection: Any) -> None:

@@ -14,6 +14,7 @@ from workbench.errors import ConflictError, IntegrityError
 from workbench.registry.heads import parse_head
 from workbench.registry.log import StoredEntry
 from workbench.registry.merkle import Frontier
+from workbench.registry.store.interface import Spool
 from workbench.registry.subtrees import Growth, grown
 
 Value: TypeAlias = int | str | bytes
@@ -40,6 +41,7 @@ _INSERT = (
 # Counting rows would read them all; the sequence has no gaps.
 TREE = "SELECT size, frontier, (SELECT coalesce(max(sequence) + 1, 0) FROM entries) FROM tree"
 LAST_NOTE = "SELECT note FROM heads ORDER BY size DESC LIMIT 1"
+FOUND = f"SELECT sequence, ({LAST_NOTE}) FROM entries WHERE leaf = ?"
 _GROW = "UPDATE tree SET size = ?, frontier = ?"
 _SUBTREE = "INSERT INTO subtrees (level, position, hash) VALUES (?, ?, ?)"
 _HEAD = "INSERT INTO heads (size, note) VALUES (?, ?)"
@@ -75,6 +77,18 @@ class SqlStore(ABC):
     @abstractmethod
     def lock(self) -> AbstractContextManager[None]:
         """Hold the log's one writer lock, also against other processes. Not re-entrant."""
+
+    @abstractmethod
+    def lock_if_free(self) -> AbstractContextManager[bool]:
+        """Hold the writer lock and yield True, or yield False at once where another one has it."""
+
+    @abstractmethod
+    def spool(self) -> AbstractContextManager[Spool]:
+        """Open the requests to the next writer."""
+
+    @abstractmethod
+    def awaited(self, leaf: bytes, turn: int) -> tuple[int, str] | None:
+        """Wait a while for other writers; return the entry's sequence and the newest head."""
 
     @abstractmethod
     def settle(self) -> None:
@@ -190,6 +204,11 @@ class SqlStore(ABC):
         (count,) = self._read("SELECT coalesce(max(sequence) + 1, 0) FROM entries")[0]
         subtrees = grown(Frontier(), self.leaves(count)).subtrees
         return [subtree.root for subtree in subtrees if subtree.level == level]
+
+    def sequence_of(self, leaf: bytes) -> int | None:
+        """Return the place of the entry with this leaf hash, or None."""
+        rows = self._read("SELECT sequence FROM entries WHERE leaf = ?", leaf)
+        return rows[0][0] if rows else None
 
     def unknown_leaves(self, leaves: Sequence[bytes]) -> list[bytes]:
         """Return those of the leaf hashes that no entry has."""

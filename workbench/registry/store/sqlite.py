@@ -6,9 +6,11 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import time
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,13 +21,15 @@ from workbench.errors import (
     NotFoundError,
     StoreUnavailableError,
 )
-from workbench.registry.store.interface import SCHEMA_VERSION
+from workbench.registry.store.interface import SCHEMA_VERSION, Spool
 from workbench.registry.store.mounts import refuse_network_file_system
 from workbench.registry.store.schema import bring_up
-from workbench.registry.store.sql import SqlStore, Statement, Value
+from workbench.registry.store.spool import opened_spool
+from workbench.registry.store.sql import FOUND, SqlStore, Statement, Value
 
 PREFIX = "sqlite:///"
 _BUSY_SECONDS = 60
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.004, 0.016
 
 
 class SqliteStore(SqlStore):
@@ -34,10 +38,13 @@ class SqliteStore(SqlStore):
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self._path = path
         self._lock_path = path.with_name(path.name + ".lock")
+        self._spool_path = path.with_name(path.name + ".requests")
         self._read_only = read_only
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._idle: deque[sqlite3.Connection] = deque()
         self._owner = os.getpid()
+        # Readers seldom close a store; its connections end with it.
+        weakref.finalize(self, _close_all, self._idle, self._owner)
         self._file: tuple[int, int] | None = None
         self.version = SCHEMA_VERSION
 
@@ -110,20 +117,28 @@ class SqliteStore(SqlStore):
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the log's one writer lock, also against other processes. Not re-entrant."""
-        path = self._lock_path
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StoreUnavailableError(
-                f"{path} cannot be opened: {error}",
-                remedy="free the store (permissions, disk space) and repeat the command",
-            ) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with _flocked(self._lock_path, fcntl.LOCK_EX):
             self._forget_stale()
             yield
-        finally:
-            os.close(descriptor)
+
+    @contextmanager
+    def lock_if_free(self) -> Iterator[bool]:
+        """Hold the writer lock and yield True, or yield False at once where another one has it."""
+        with _flocked(self._lock_path, fcntl.LOCK_EX | fcntl.LOCK_NB) as free:
+            self._forget_stale()
+            yield free
+
+    def spool(self) -> AbstractContextManager[Spool]:
+        """Open the requests to the next writer."""
+        return opened_spool(self._spool_path)
+
+    def awaited(self, leaf: bytes, turn: int) -> tuple[int, str] | None:
+        """Wait a while for other writers; return the entry's sequence and the newest head."""
+        # Sleeping, because flock gives a lock to whoever comes and not to who waited longest: a
+        # waiter would not learn for a dozen commits that its entry is there.
+        time.sleep(min(_SHORTEST_PAUSE * 1.5**turn, _LONGEST_PAUSE))
+        rows = self._read(FOUND, leaf)
+        return (rows[0][0], str(rows[0][1] or "")) if rows else None
 
     def settle(self) -> None:
         """Return only when everything that this store shows would survive a loss of power."""
@@ -276,6 +291,33 @@ def path_of(url: str) -> Path:
             remedy='set store_url = "sqlite:///.workbench/ledger.db" in workbench.toml',
         )
     return Path(path)
+
+
+@contextmanager
+def _flocked(path: Path, how: int) -> Iterator[bool]:
+    """Hold a lock that the kernel drops when the process dies; yield whether it was to be had."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"{path} cannot be opened: {error}",
+            remedy="free the store (permissions, disk space) and repeat the command",
+        ) from error
+    try:
+        try:
+            fcntl.flock(descriptor, how)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+def _close_all(connections: deque[sqlite3.Connection], owner: int) -> None:
+    """Close the connections, unless a fork copied them: then they are the parent's."""
+    while connections and os.getpid() == owner:
+        connections.pop().close()
 
 
 def _refuse_missing(path: Path) -> None:

@@ -97,6 +97,11 @@ def upgrade() -> None:
     if dialect == "sqlite":
         connection.exec_driver_sql(f"PRAGMA user_version = {revision}")
     else:
+        # Lost with a crash of the server, and with it nothing that was promised to anybody.
+        connection.exec_driver_sql(
+            "CREATE UNLOGGED TABLE requests (ticket BIGINT GENERATED ALWAYS AS IDENTITY "
+            "PRIMARY KEY, request BYTEA NOT NULL)"
+        )
         for table in ("entries", "tree", "heads", "subtrees", "redactions"):
             for statement in _postgres_guard(
                 table, "TRUNCATE", "1 = 0", f"{table} is never emptied"
