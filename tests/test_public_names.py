@@ -7,6 +7,7 @@ import inspect
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from typer.main import get_command
 
@@ -31,8 +32,11 @@ def method_lines() -> Iterator[str]:
         yield f"Lab.{name}({', '.join(shown)})"
 
 
-def command_lines() -> Iterator[str]:
-    for name, command in sorted(get_command(app).commands.items()):  # type: ignore[attr-defined]
+def command_lines(group: Any = None, before: str = "workbench") -> Iterator[str]:
+    for name, command in sorted((group or get_command(app)).commands.items()):
+        if hasattr(command, "commands"):
+            yield from command_lines(command, f"{before} {name}")
+            continue
         words = []
         for parameter in command.params:
             if parameter.param_type_name == "argument":
@@ -42,7 +46,7 @@ def command_lines() -> Iterator[str]:
             elif parameter.name != "help":
                 option = "/".join(parameter.opts)
                 words.append(option if parameter.required else f"[{option}]")
-        yield " ".join(["workbench", name, *words])
+        yield " ".join([before, name, *words])
 
 
 def test_public_names_are_those_of_the_snapshot() -> None:

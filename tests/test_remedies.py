@@ -29,9 +29,21 @@ def test_command_in_a_remedy_exists_and_takes_what_is_written(
     commands = get_command(app)
     assert isinstance(commands, typer.core.TyperGroup)
     assert command in commands.commands, file
-    known = commands.commands[command].params
+    named = commands.commands[command]
+    if isinstance(named, typer.core.TyperGroup):
+        part, _, arguments = arguments.partition(" ")
+        assert part in named.commands, file
+        named = named.commands[part]
+    known = named.params
     options = re.findall(r"--[a-z-]+", arguments)
     assert set(options) <= {name for param in known for name in param.opts}, file
     takes = sum(isinstance(param, typer.core.TyperArgument) for param in known)
-    words = [word for word in arguments.split() if not word.startswith(("-", "{_flag", "{flag"))]
+    valued = {name for param in known if not getattr(param, "is_flag", False)
+              for name in param.opts if name.startswith("--")}  # fmt: skip
+    parts = arguments.split()
+    words = [
+        word
+        for before, word in zip(["", *parts], parts, strict=False)
+        if not word.startswith(("-", "{_flag", "{flag")) and before not in valued
+    ]
     assert bool(words) <= bool(takes), f"{file}: workbench {command} takes no {words}"

@@ -31,6 +31,10 @@ class Settings(BaseSettings):
     """The log's identity in signed tree heads (C2SP signed-note key name)."""
     actor: str = Field(default="researcher", min_length=1, max_length=80)
     """Recorded as the author of entries; a role or a handle, not necessarily a person's name."""
+    approvals_required: int = Field(default=0, ge=0, le=20)
+    """Reviewers who must approve a registration before anything confirmatory runs."""
+    reviewers: dict[str, str] = {}
+    """C2SP verifier key by short name; table ``[reviewers]``. Frozen by each registration."""
     store_url: str = "sqlite:///.workbench/ledger.db"
     """SQLite file, or ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``, one schema a log.
 

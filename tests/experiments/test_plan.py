@@ -1,20 +1,14 @@
 """What an experiment runs from."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from tests.labs import RECIPE_PATH, SUBJECT, LabFolder
 from workbench.errors import InvalidFileError, NotRegisteredError
-from workbench.experiments.plan import changed_documents, draft_plan, registered_plan
-from workbench.registry.entries import Anchor, Registration
+from workbench.experiments.plan import draft_plan, registered_plan
+from workbench.registry.entries import Anchor
 from workbench.registry.seeds import time_locked_seed
-
-
-def body_of(lab: LabFolder) -> Registration:
-    (body,) = lab.bodies("registration")
-    return body
 
 
 def test_registered_plan_seeds_are_the_time_locked_ones(registered_lab: LabFolder) -> None:
@@ -75,15 +69,3 @@ def test_draft_plan_unusable_file_is_refused_by_name(
         (folder / name).write_bytes(b"\xff\xfe" if damage == "not UTF-8" else b"---\na: [\n---\n")
     with pytest.raises(InvalidFileError, match=re.escape(name)):
         draft_plan(lab.layout, folder)
-
-
-def test_changed_documents_names_each_file_that_is_not_the_registered_one(
-    registered_lab: LabFolder,
-) -> None:
-    lab, body = registered_lab.open(), body_of(registered_lab)
-    assert list(changed_documents(lab.layout, body)) == []
-    full = Path(lab.layout.root / body.full.path)
-    full.write_text(full.read_text("utf-8") + "# a remark\n", "utf-8")
-    (lab.layout.root / body.recipe.path).unlink()
-    changed = {document.path for document in changed_documents(lab.layout, body)}
-    assert changed == {body.full.path, body.recipe.path}

@@ -47,6 +47,7 @@ def bench_of(lab: LabFolder, plan: ExperimentPlan, ledger: Ledger) -> Bench:
         corpus=lab.corpus(),
         folder=lab.runs(),
         progress=silent,
+        begin=lambda: None,
     )
 
 

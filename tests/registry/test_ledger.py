@@ -71,7 +71,8 @@ def test_source_both_kinds_give_equal_entries(story: LogFolder) -> None:
 
 def test_source_of_another_log_is_refused_on_reading(story: LogFolder) -> None:
     story.sql("UPDATE entries SET envelope = CAST(replace(envelope, 'lab', 'lub') AS BLOB)")
-    with story.open() as ledger, pytest.raises(IntegrityError, match=r"entry 0 .genesis .*leaf"):
+    # Opened to write, the first entry is read at once, because it names the keys.
+    with pytest.raises(IntegrityError, match=r"entry 0 .genesis .*leaf"), story.open() as ledger:
         list(ledger.entries())
 
 

@@ -163,7 +163,7 @@ def test_publish_log_whose_entries_are_not_signed_is_refused(story: LogFolder) -
     with pytest.raises(IntegrityError, match="not those that its head covers"):
         publish(ledger, story.root / "new")
     story.sql("DELETE FROM heads")
-    with pytest.raises(IntegrityError, match="no signed head to publish"):
+    with pytest.raises(IntegrityError, match="has no signed head"):
         publish(ledger, story.root / "new")
     ledger.close()
 
@@ -182,8 +182,11 @@ def test_publish_killed_in_the_middle_leaves_the_old_log_and_is_finished_by_the_
     """C3: a torn publication never reads as a log."""
     with story.open() as ledger:
         ledger.append(Note(text="x"), subject="lab")
+        before = story.published.rename(story.root / "before")
         for stop in range(4):
             written: list[str] = []
+            shutil.rmtree(story.published, ignore_errors=True)
+            shutil.copytree(before, story.published)
 
             def dying(
                 path: Path, data: bytes, stop: int = stop, written: list[str] = written
@@ -202,7 +205,7 @@ def test_publish_killed_in_the_middle_leaves_the_old_log_and_is_finished_by_the_
             published = PublishedLog(story.published)
             assert published.head().size == 17
             report = verify_log(published, vkey=ledger.vkey, kept_head=None)
-            assert report.first_failure is None or "tile/" in report.first_failure.detail
+            assert report.passed, report.first_failure
             assert len(list(published.entries())) == 17
         publish(ledger, story.published)
         assert verify_log(PublishedLog(story.published), vkey=ledger.vkey, kept_head=None).passed
@@ -249,18 +252,13 @@ def test_published_log_without_genesis_is_refused_by_publish(fresh: LogFolder) -
 
         class Headless:
             origin = ledger.origin
+            head = ledger.head
 
-            def notes(self) -> list[str]:
-                return ledger.notes()
-
-            def records(self) -> object:
+            def records(self, *, since: int = 0) -> object:
                 return iter(list(ledger.records())[1:])
 
-            def faults(self, leaves: object) -> list[str]:
-                return []
+            def entries(self, kind: str) -> object:
+                return (entry for entry in ledger.entries(kind=kind) if entry.sequence)
 
-        with pytest.raises(IntegrityError, match="the first entry is a note"):
-            publish(Headless(), fresh.root / "out")  # type: ignore[arg-type]
-        Headless.records = lambda self: iter(())  # type: ignore[method-assign]
-        with pytest.raises(IntegrityError, match="no first entry"):
+        with pytest.raises(IntegrityError, match="first entry, which names its keys, is missing"):
             publish(Headless(), fresh.root / "out")  # type: ignore[arg-type]

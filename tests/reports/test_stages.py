@@ -1,11 +1,12 @@
 """Where an experiment stands, from the ledger alone."""
 
 from tests.labs import SUBJECT, LabFolder
+from workbench.lab import utc_now
 from workbench.reports.stages import ExperimentStatus, experiment_statuses
 
 
 def status(lab: LabFolder) -> ExperimentStatus:
-    (found,) = experiment_statuses(lab.open().source(), [SUBJECT])
+    (found,) = experiment_statuses(lab.open().source(), [SUBJECT], utc_now())
     return found
 
 
@@ -45,6 +46,8 @@ def test_statuses_are_sorted_and_cover_filed_and_recorded_experiments(
     decided_lab: LabFolder,
 ) -> None:
     decided_lab.open().note("lab-wide remark")
-    found = experiment_statuses(decided_lab.open().source(), ["0003-third", "0002-second"])
+    found = experiment_statuses(
+        decided_lab.open().source(), ["0003-third", "0002-second"], utc_now()
+    )
     assert [line.experiment for line in found] == [SUBJECT, "0002-second", "0003-third"]
     assert [line.stage for line in found] == ["decided", "filed", "filed"]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.labs import SUBJECT, LabFolder
 from workbench.errors import NotFoundError
-from workbench.reports.verification import Verification, verify_published
+from workbench.reports.verification import verify_published
 
 
 def test_lines_name_every_check_and_end_with_the_verdict(decided_lab: LabFolder) -> None:
@@ -22,7 +22,7 @@ def test_claim_that_fails_is_named_in_the_verdict(decided_lab: LabFolder) -> Non
     report = decided_lab.open().verify()
     claims = list(report.claims)
     claims[6] = replace(claims[6], passed=False, detail="recorded supported, recomputed refuted")
-    failed = Verification(log=report.log, claims=tuple(claims))
+    failed = replace(report, claims=tuple(claims))
     assert not failed.passed
     last = list(failed.lines())[-1]
     assert last.startswith(f"FAILED    check c7 of {SUBJECT}, outcome follows")

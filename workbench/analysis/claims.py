@@ -9,6 +9,7 @@ from scipy.special import stdtrit
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 ClaimKind: TypeAlias = Literal["superior", "superior_by", "non_inferior", "equivalent"]
+IntervalKind: TypeAlias = Literal["welch_t", "paired_t", "calibrated_t", "perm_exact"]
 Outcome: TypeAlias = Literal["supported", "refuted", "inconclusive", "void"]
 
 CLAIM_KINDS: tuple[ClaimKind, ...] = ("superior", "superior_by", "non_inferior", "equivalent")
@@ -42,6 +43,18 @@ class Judgement:
     n_treatment: int
     reason: str = ""
     """Why the outcome is ``void``; empty otherwise."""
+    interval: IntervalKind = "welch_t"
+    """What the bounds are: Welch's also where the guard of a calibrated rule fell back on them."""
+    alpha: float | None = None
+    """One-sided error of each bound: a look's or a family's share of the registered α."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What an interval shows of a claim; both can hold of ``superior`` with a small effect."""
+
+    refuted: bool
+    supported: bool
 
 
 def improvement(control: float, treatment: float, direction: Direction) -> float:
@@ -75,18 +88,19 @@ def judge(
     Raises:
         ValueError: the direction, claim, margin or α is not one that a rule can have.
     """
-    _check_rule(claim_kind, margin, alpha)
-    reason = _void_reason(control, treatment)
+    check_rule(claim_kind, margin, alpha)
+    reason = void_reason(control, treatment)
     if reason:
         return Judgement(
             outcome="void",
-            estimate=_estimate(control, treatment, direction),
+            estimate=known_estimate(control, treatment, direction),
             lower=None,
             upper=None,
             degrees_of_freedom=None,
             n_control=len(control),
             n_treatment=len(treatment),
             reason=reason,
+            alpha=alpha,
         )
     interval = welch_interval(control, treatment, direction=direction, alpha=alpha)
     return Judgement(
@@ -97,6 +111,7 @@ def judge(
         degrees_of_freedom=interval.degrees_of_freedom,
         n_control=len(control),
         n_treatment=len(treatment),
+        alpha=alpha,
     )
 
 
@@ -109,15 +124,27 @@ def outcome_of(claim_kind: ClaimKind, margin: float, lower: float, upper: float)
     Raises:
         ValueError: the claim kind is unknown.
     """
+    shown = evidence_of(claim_kind, margin, lower, upper)
+    if shown.refuted:
+        return "refuted"
+    return "supported" if shown.supported else "inconclusive"
+
+
+def evidence_of(claim_kind: ClaimKind, margin: float, lower: float, upper: float) -> Evidence:
+    """Return what the two bounds show, each on its own, before one takes precedence.
+
+    Raises:
+        ValueError: the claim kind is unknown.
+    """
     if claim_kind == "superior":
-        return _first(refuted=upper < margin, supported=lower > 0)
+        return Evidence(refuted=upper < margin, supported=lower > 0)
     if claim_kind == "superior_by":
-        return _first(refuted=upper < margin, supported=lower > margin)
+        return Evidence(refuted=upper < margin, supported=lower > margin)
     if claim_kind == "non_inferior":
-        return _first(refuted=upper < -margin, supported=lower > -margin)
+        return Evidence(refuted=upper < -margin, supported=lower > -margin)
     if claim_kind == "equivalent":
         beyond = lower > margin or upper < -margin
-        return _first(refuted=beyond, supported=lower > -margin and upper < margin)
+        return Evidence(refuted=beyond, supported=lower > -margin and upper < margin)
     raise ValueError(f"claim {claim_kind!r} is not one of {list(CLAIM_KINDS)}")
 
 
@@ -176,13 +203,12 @@ def sample_variance(values: Sequence[float]) -> float:
     return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
 
 
-def _first(*, refuted: bool, supported: bool) -> Outcome:
-    if refuted:
-        return "refuted"
-    return "supported" if supported else "inconclusive"
+def check_rule(claim_kind: ClaimKind, margin: float, alpha: float) -> None:
+    """Refuse what no rule can have.
 
-
-def _check_rule(claim_kind: ClaimKind, margin: float, alpha: float) -> None:
+    Raises:
+        ValueError: the claim is unknown, the margin negative or α outside (0, 0.5).
+    """
     if claim_kind not in CLAIM_KINDS:
         raise ValueError(f"claim {claim_kind!r} is not one of {list(CLAIM_KINDS)}")
     if not (math.isfinite(margin) and margin >= 0):
@@ -191,7 +217,8 @@ def _check_rule(claim_kind: ClaimKind, margin: float, alpha: float) -> None:
         raise ValueError(f"alpha {alpha!r} must lie between 0 and 0.5")
 
 
-def _void_reason(control: Sequence[float], treatment: Sequence[float]) -> str:
+def void_reason(control: Sequence[float], treatment: Sequence[float]) -> str:
+    """Return why these values cannot be judged by any rule; empty when they can."""
     for name, arm in (("control", control), ("treatment", treatment)):
         bad = [value for value in arm if not math.isfinite(value)]
         if bad:
@@ -205,9 +232,14 @@ def _void_reason(control: Sequence[float], treatment: Sequence[float]) -> str:
     return ""
 
 
-def _estimate(
+def known_estimate(
     control: Sequence[float], treatment: Sequence[float], direction: Direction
 ) -> float | None:
+    """Return the improvement of the means; none without values or with one that is not finite.
+
+    Raises:
+        ValueError: the direction is unknown.
+    """
     # The direction is checked even when no estimate exists.
     improvement(0.0, 0.0, direction)
     finite = control and treatment and all(math.isfinite(v) for v in (*control, *treatment))

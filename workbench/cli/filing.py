@@ -38,48 +38,69 @@ def propose(
     ] = "",
 ) -> None:
     """File a proposal to fill in: experiments/NNNN-slug/proposal.md and full.yaml."""
+    from workbench.cli.checking import print_overlaps
     from workbench.lab import Lab
 
-    folder = Lab.open().propose(title, owner=owner, recipe=recipe or None)
+    lab = Lab.open()
+    folder = lab.propose(title, owner=owner, recipe=recipe or None)
     number = folder.name[:4]
     say(f"Filed experiments/{folder.name}/proposal.md")
+    print_overlaps(lab.check(number).overlaps)
     say(f"Next: fill it in, then workbench check {number}")
 
 
-def check(number: Number) -> None:
-    """Check a proposal, its recipe and its full-scale file; print every fault with its line."""
+def check(
+    number: Number,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for another program.")
+    ] = False,
+) -> None:
+    """Check a proposal, its recipe and its full-scale file; print every fault with its line.
+
+    Also what was asked before, which values give each outcome, and how likely each is.
+    """
+    from workbench.cli.checking import print_checked
     from workbench.lab import Lab
 
     checked = Lab.open().check(number)
-    for warning in checked.warnings:
-        say(f"warning  {warning}")
-    checked.require()
-    if checked.plan is not None:
-        plan = checked.plan
-        say(
-            f"Will run {plan.trials} trials, {plan.proxy_runs} re-runs and {plan.full_runs} "
-            f"full-scale runs: {(plan.trial_tokens + plan.proxy_tokens) / 1e6:.3g} M proxy tokens, "
-            f"{plan.full_tokens / 1e6:.3g} M full-scale tokens."
-        )
-        if plan.detectable_sd is not None:
-            say(
-                "The effect you call worth acting on is shown with power 0.8 if the seeds of an "
-                f"arm vary by at most {plan.detectable_sd:.2g} (standard deviation)."
-            )
-    say(f"{checked.experiment}: no faults. Next: workbench register {number}")
+    print_checked(checked, as_json=as_json)
+    if not as_json:
+        say(f"{checked.experiment}: no faults. Next: workbench register {number}")
 
 
-def register(number: Number) -> None:
+def register(
+    number: Number,
+    embargo_until: Annotated[
+        str, typer.Option(help="Publish hashes only; you reveal it by the end of this day (UTC).")
+    ] = "",
+    embargo_reason: Annotated[
+        str, typer.Option(help="Why it cannot be public yet; itself published at once.")
+    ] = "",
+) -> None:
     """Freeze a proposal in the ledger before anything runs, and derive its seeds."""
     from workbench.lab import Lab
 
     with live_progress() as progress:
-        receipt = Lab.open().register(number, progress=progress)
+        receipt = Lab.open().register(
+            number,
+            embargo_until=embargo_until,
+            embargo_reason=embargo_reason,
+            progress=progress,
+        )
     say(f"Registered {receipt.experiment}")
     say(f"  entry      {receipt.registration.sequence}  {receipt.registration.id}")
     say(f"  leaf       {receipt.registration.leaf}")
     say(f"  tree head  {receipt.head.size} entries, root {receipt.head.root.hex()[:16]}…")
     say(f"  seeds      {', '.join(map(str, receipt.seeds))}")
+    if receipt.embargo:
+        from workbench.cli.embargoes import print_embargo
+
+        print_embargo(receipt.experiment, receipt.embargo)
+    rule = getattr(receipt.registration.body, "approvals", None)
+    if rule:
+        say(f"  approvals  {rule.required} needed, of {', '.join(rule.reviewers)}")
+        say(f"Next: a reviewer runs workbench approve {number} --key FILE")
+        return
     say(f"Next: workbench sweep {number}")
 
 

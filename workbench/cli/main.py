@@ -6,7 +6,16 @@ import sys
 import typer
 
 from workbench import __version__
-from workbench.cli import demo, filing, reading, running
+from workbench.cli import (
+    anchoring,
+    changes,
+    demo,
+    filing,
+    keeping,
+    reading,
+    reviewing,
+    running,
+)
 from workbench.errors import StoreUnavailableError, WorkbenchError
 
 TRACEBACK = "WORKBENCH_TRACEBACK"
@@ -20,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _group in (filing, running, reading, demo):
+for _group in (filing, changes, reviewing, running, reading, anchoring, keeping, demo):
     _group.add_commands(app)
 
 

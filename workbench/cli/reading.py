@@ -1,8 +1,9 @@
 """Commands that read: status, chronicle, verify, publish."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -40,6 +41,10 @@ def status(as_json: AsJson = False) -> None:
     ]
     headings = ["experiment", "stage", "detail", "spent", "next: workbench …"]
     print_table(headings, rows, shortened="experiment")
+    for line in statuses:
+        counts = ", ".join(f"{n} {name}" for name, n in line.deviations_by_category.items())
+        if counts:
+            say(f"deviations of {line.experiment[:4]}: {counts}")
     wasted = sum(line.wasted_device_seconds for line in statuses)
     if wasted:
         say(f"{seconds(wasted)} of it gave no usable value.")
@@ -69,23 +74,59 @@ def verify(
     key: Annotated[
         str, typer.Option("--key", help="The log's verifier key from a place you trust.")
     ] = "",
+    proof: Annotated[
+        Path | None, typer.Option("--proof", help="Verify this proof file alone; needs --key.")
+    ] = None,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option("--witness", help="Verifier key of a witness whom you trust; repeatable."),
+    ] = None,
+    tsa_root: Annotated[
+        list[Path] | None,
+        typer.Option("--tsa-root", help="Root certificate (PEM) for time stamps; repeatable."),
+    ] = None,
+    kept_report: Annotated[
+        list[Path] | None,
+        typer.Option("--report", help="A chronicle that you kept: its printed head must hold."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
     from workbench.lab import Lab
+    from workbench.lab.anchoring import trust_in, verify_proof
+    from workbench.registry.published import PublishedLog
+    from workbench.reports.forerunners import verify_forerunners
     from workbench.reports.verification import verify_published
 
+    trust = trust_in(witnesses=witness or (), roots=tsa_root or (), reports=kept_report or ())
     kept = read_text(head) if head else None
+    if proof is not None:
+        shown = verify_proof(read_text(proof), key, trust)
+        tell(shown.lines(), shown.values() if as_json else None, passed=shown.passed)
+        return
     if published is None:
-        report = Lab.open().verify(kept_head=kept)
+        lab = Lab.open()
+        report = lab.verify(kept_head=kept, trust=trust)
+        before = lab.verify_forerunners() if report.passed else ()
     else:
-        report = verify_published(published, vkey=key or None, kept_head=kept)
-    if as_json:
-        print_json(asdict(report))
+        report = verify_published(published, vkey=key or None, kept_head=kept, trust=trust)
+        before = verify_forerunners(PublishedLog(published), published) if report.passed else ()
+    values = {**asdict(report), "forerunners": [asdict(found) for found in before]}
+    tell(
+        (*report.lines(), *(line for found in before for line in found.lines())),
+        values if as_json else None,
+        passed=report.passed and all(found.passed for found in before),
+    )
+
+
+def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:
+    """Print a report, as JSON where its values are given, and end with 6 unless it passed."""
+    if values is not None:
+        print_json(values)
     else:
-        for line in report.lines():
+        for line in lines:
             say(line)
-    if not report.passed:
+    if not passed:
         raise typer.Exit(6)
 
 

@@ -1,8 +1,9 @@
 """Commands that compute: data, sweep, promote, run, verdict."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
@@ -56,10 +57,13 @@ def sweep(number: Number, exploratory: Exploratory = False) -> None:
     """Run the registered sweep of proxies, or what is left of it."""
     from workbench.lab import Lab
 
+    lab = Lab.open()
     with live_progress() as progress, _continuable():
-        report = Lab.open().sweep(number, exploratory=exploratory, progress=progress)
+        report = lab.sweep(number, exploratory=exploratory, progress=progress)
     for sentence in report.recovered:
         say(sentence)
+    if not exploratory:
+        _say_deviations(lab.deviations(number, at="sweep"))
     counts = ", ".join(f"{count} {state}" for state, count in sorted(report.counts.items()))
     say(f"{report.declared} trials declared: {counts}")
     if report.control_value is not None:
@@ -79,6 +83,8 @@ def promote(number: Number, exploratory: Exploratory = False) -> None:
     lab = Lab.open()
     with live_progress() as progress, _continuable():
         entry = lab.promote(number, exploratory=exploratory, progress=progress)
+    if not exploratory:
+        _say_deviations(lab.deviations(number, at="promotion"))
     if print_promotion(entry, lab.forecasts(entry)):
         say(f"Next: workbench run {number}{_flag(exploratory)}")
 
@@ -91,8 +97,7 @@ def run(number: Number, exploratory: Exploratory = False) -> None:
         report = Lab.open().run(number, exploratory=exploratory, progress=progress)
     for sentence in report.recovered:
         say(sentence)
-    for sentence in report.deviations:
-        say(f"deviation  {sentence}")
+    _say_deviations(report.deviations)
     rows = [
         [
             line.run,
@@ -110,19 +115,68 @@ def run(number: Number, exploratory: Exploratory = False) -> None:
 
 
 def verdict(
-    number: Number,
+    number: Annotated[
+        str, typer.Argument(help="Experiment number; none with --from-csv.", show_default=False)
+    ] = "",
     incomplete: Annotated[
         bool, typer.Option("--incomplete", help="Judge with runs missing: void by the rule.")
     ] = False,
+    from_csv: Annotated[
+        Path | None,
+        typer.Option(help="Others' runs (columns arm,seed,value) to judge; needs no lab."),
+    ] = None,
+    rule: Annotated[
+        str,
+        typer.Option(help='For --from-csv, like "superior(0.02) welch_t fixed(5) alpha 0.05".'),
+    ] = "",
+    direction: Annotated[
+        str, typer.Option(help="For --from-csv: minimize or maximize the value.")
+    ] = "",
+    metric: Annotated[str, typer.Option(help="For --from-csv: what the value is.")] = "value",
+    exclude_diverged: Annotated[
+        bool,
+        typer.Option("--exclude-diverged", help="Leave out runs without a value; else: void."),
+    ] = False,
+    same_data: Annotated[
+        bool | None,
+        typer.Option(
+            "--same-data/--other-data", help="Whether both arms saw the same data (calibrated_t)."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --from-csv: print JSON for another program.")
+    ] = False,
 ) -> None:
     """Read the sealed test split once and let the registered rule decide."""
+    if from_csv is not None:
+        if number or incomplete:
+            raise typer.BadParameter("--from-csv judges others' runs, not an experiment of a lab")
+        from workbench.cli.outside import judge_csv
+
+        divergence: Literal["exclude", "arm_void"] = "exclude" if exclude_diverged else "arm_void"
+        data_arms = None if same_data is None else not same_data
+        judge_csv(from_csv, rule, direction, metric, divergence, data_arms, as_json=as_json)
+        return
+    if not number:
+        raise typer.BadParameter("name an experiment, or others' runs with --from-csv FILE")
+    if rule or direction or as_json:
+        raise typer.BadParameter(
+            "--rule, --direction and --json go with --from-csv: an experiment's rule is registered"
+        )
     from workbench.cli.outcomes import print_verdict
     from workbench.lab import Lab
 
+    lab = Lab.open()
     with live_progress() as progress:
-        entry = Lab.open().verdict(number, incomplete=incomplete, progress=progress)
+        entry = lab.verdict(number, incomplete=incomplete, progress=progress)
+    _say_deviations(lab.deviations(number, at="verdict"))
     print_verdict(entry)
     say(f"Next: workbench chronicle {number}")
+
+
+def _say_deviations(found: Sequence[str]) -> None:
+    for sentence in found:
+        say(f"deviation  {sentence}")
 
 
 def _flag(exploratory: bool) -> str:

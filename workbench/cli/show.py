@@ -5,6 +5,7 @@ Rich is imported where it is used, so that ``--help`` starts in a blink.
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Literal
 
 import typer
 
-from workbench.errors import InvalidFileError
+from workbench.errors import ConflictError, InvalidFileError
 from workbench.experiments.progress import Progress
 
 
@@ -61,6 +62,26 @@ def print_table(
         # As text, never as markup: a title may hold brackets.
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
+
+
+def confirm(question: str, *, remedy: str) -> None:
+    """Ask on a terminal, and end the command when the answer is no.
+
+    Args:
+        question: In a word or two.
+        remedy: What to type where nobody can answer.
+
+    Raises:
+        ConflictError: there is no terminal to ask on.
+    """
+    if not sys.stdin.isatty():
+        raise ConflictError(
+            "this asks before it writes, and here nobody can answer; nothing was written",
+            remedy=remedy,
+        )
+    if not typer.confirm(question, default=False):
+        say("Nothing was written.")
+        raise typer.Exit(1)
 
 
 def read_text(path: Path) -> str:

@@ -165,8 +165,22 @@ class Corpus:
             tokens={name: shard.tokens for name, shard in shards},
             duplicates_removed=sum(s.duplicates for s in self.manifest.stages.values()),
             natural_mixture=self.natural_mixture(),
+            evaluation_sets=self.evaluation_sets(),
             builder=self.manifest.builder,
         )
+
+    def evaluation_sets(self) -> dict[str, str]:
+        """Return a fingerprint of each set that a metric is read on, from the manifest alone."""
+        named = {"validation": "validation", "test": "sealed_test"}
+        return {
+            name: fingerprint(
+                {
+                    "tokenizer": self.manifest.tokenizer_sha256,
+                    "shards": {d: s.sha256 for d, s in self.manifest.shards[split].items()},
+                }
+            )
+            for split, name in named.items()
+        }
 
     def verify(self) -> None:
         """Hash every file of the corpus again.

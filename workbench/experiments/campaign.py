@@ -1,16 +1,16 @@
 """An experiment at work: its plan, corpus, ledger and tracker together, one method a stage."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.canonical import freeze
 from workbench.data.corpus import Corpus
-from workbench.errors import ConflictError
 from workbench.experiments.budget import require_budget
-from workbench.experiments.deviations import record_deviations
-from workbench.experiments.plan import ExperimentPlan
+from workbench.experiments.deviations import Watch
+from workbench.experiments.locks import stage_lock
+from workbench.experiments.plan import ExperimentPlan, refuse_outdated
 from workbench.experiments.progress import Progress
 from workbench.experiments.promotion import Promoter, required_promotion
 from workbench.experiments.runs import Runner
@@ -21,10 +21,9 @@ from workbench.proxies.selection import candidate_name, sweep_ranking
 from workbench.proxies.sweep import run_sweep
 from workbench.proxies.sweep_plan import SweepRun, SweepSummary
 from workbench.proxies.watch import ProxyProgress
-from workbench.registry.entries import CodeState, Deviation
+from workbench.registry.entries import CodeState
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
-from workbench.training.attempts import exclusive
 from workbench.training.fit import fit
 from workbench.training.tracking import Tracker
 
@@ -48,7 +47,7 @@ class Campaign:
     def sweep(self) -> SweepReport:
         """Run what is left of the sweep."""
         with self._alone():
-            self._begin()
+            self._begin("sweep")
             plan = SweepRun.of(
                 self.plan.proposal,
                 self.plan.recipe,
@@ -72,7 +71,7 @@ class Campaign:
     def promote(self) -> Entry:
         """Run the ladder, choose by the registered rule and forecast; return the promotion."""
         with self._alone():
-            self._begin()
+            self._begin("promotion")
             promoter = Promoter(
                 plan=self.plan,
                 ledger=self.ledger,
@@ -88,7 +87,7 @@ class Campaign:
         """Run what is left of both arms at full scale."""
         with self._alone():
             promotion = required_promotion(self.ledger, self.plan)
-            deviations = self._begin()
+            self._require_budget()
             runner = Runner(
                 plan=self.plan,
                 promotion=promotion,
@@ -96,12 +95,11 @@ class Campaign:
                 tracker=self.tracker,
                 corpus=self.corpus,
                 folder=self._folder("full"),
-                code=self.code,
-                host=self.host,
+                watch=self._watch(),
                 train=fit,
                 progress=self.progress,
             )
-            return runner.run_all(tuple(f"{d.what}: {d.effect}" for d in deviations))
+            return runner.run_all()
 
     def verdict(self, *, incomplete: bool) -> Entry:
         """Read the sealed test split once and append the verdict."""
@@ -113,32 +111,35 @@ class Campaign:
                 corpus=self.corpus,
                 folder=self._folder("full"),
                 progress=self.progress,
+                begin=lambda: self._watch().record("verdict"),
             )
             return decide_verdict(bench, incomplete=incomplete)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep a second process from the same experiment: two would judge or promote twice."""
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(
-                    exclusive(self.layout.runs / self.plan.subject / self.plan.mode)
-                )
-            except ConflictError as error:
-                raise ConflictError(
-                    f"another process is at work on {self.plan.subject} ({self.plan.mode})",
-                    remedy="wait for it, or stop it and repeat the command",
-                ) from error
+        """Keep a second process from the same experiment, and run what is in force."""
+        with stage_lock(self.layout, self.plan.subject, self.plan.mode):
+            refuse_outdated(self.ledger, self.plan)
             yield
 
-    def _begin(self) -> list[Deviation]:
-        """Refuse what the budget forbids; record what differs from the registration."""
-        if self.plan.mode == "exploratory":
-            return []
-        cap = self.plan.proposal.budget_cap_device_hours
-        require_budget(self.ledger, self.plan.subject, cap_device_hours=cap)
-        return record_deviations(
-            self.ledger, self.plan, self.layout, code=self.code, environment=self.environment
+    def _begin(self, stage: str) -> None:
+        """Refuse what the budget forbids; record what differs from what is in force."""
+        self._require_budget()
+        self._watch().begin(stage)
+
+    def _require_budget(self) -> None:
+        if self.plan.mode == "confirmatory":
+            cap = self.plan.proposal.budget_cap_device_hours
+            require_budget(self.ledger, self.plan.subject, cap_device_hours=cap)
+
+    def _watch(self) -> Watch:
+        return Watch(
+            ledger=self.ledger,
+            plan=self.plan,
+            layout=self.layout,
+            code=self.code,
+            environment=self.environment,
+            host=self.host,
         )
 
     def _folder(self, stage: str) -> Path:

@@ -3,19 +3,32 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path as FilePath
 from typing import TypeVar
 
 from workbench.analysis.power import largest_sd
+from workbench.canonical import Json
 from workbench.errors import Fault, InvalidFileError
 from workbench.experiments import contradictions, doubts
 from workbench.experiments.draft import (
+    FullDraft,
     ProposalDraft,
+    RecipeDraft,
     full_draft,
     proposal_draft,
     recipe_draft,
 )
 from workbench.experiments.identity import identity_faults, registered_changes
+from workbench.experiments.noise import Noise, measured_noise
+from workbench.experiments.precedents import Precedent, precedents, question_of
+from workbench.experiments.reachability import (
+    POWER,
+    RuleReach,
+    power_doubts,
+    reach_faults,
+    rule_reach,
+)
 from workbench.layout import Layout
 from workbench.proxies.recipe import FullScale, Recipe
 from workbench.proxies.recipe_file import examined_full, examined_recipe
@@ -25,9 +38,6 @@ from workbench.registry.located import Located, decode, in_file_order, key_name
 from workbench.registry.log import LogSource
 from workbench.registry.proposal import Proposal
 from workbench.registry.schema_faults import nearest
-
-POWER = 0.8
-"""The chance of showing a true effect that `Plan.detectable_sd` refers to."""
 
 Model = TypeVar("Model")
 Examine = Callable[[str, str], tuple[Located, Model | None, tuple[Fault, ...]]]
@@ -67,6 +77,10 @@ class Checked:
     full: FullScale | None
     plan: Plan | None
     """None while there are faults."""
+    rule: RuleReach | None
+    """What the registered rule can say; None while its parts are not sound."""
+    overlaps: tuple[Precedent, ...]
+    """Registered experiments that asked something alike, the closest first."""
 
     def require(self) -> None:
         """Do nothing if there is no fault.
@@ -93,13 +107,17 @@ class _File:
     model: object | None = None
 
 
-def check(layout: Layout, number: str, *, source: LogSource | None = None) -> Checked:
+def check(
+    layout: Layout, number: str, *, source: LogSource | None = None, today: date | None = None
+) -> Checked:
     """Return every fault and warning of an experiment's files.
 
     Args:
         layout: The lab.
         number: ``NNNN``, ``N`` or ``NNNN-slug``.
-        source: The log, to refuse a ``name@version`` that was registered with other content.
+        source: The log, to refuse a ``name@version`` that was registered with other content, to
+            measure the noise between seeds and to look up what was asked before.
+        today: The date in UTC, to refuse an embargo that is over before it begins.
 
     Raises:
         NotFoundError: there is no such experiment.
@@ -115,6 +133,11 @@ def check(layout: Layout, number: str, *, source: LogSource | None = None) -> Ch
     if source is not None:
         between += identity_faults(documents, source)
         warnings += registered_changes(folder.name, documents, source)
+    noise = _Noises.of(draft, recipe, source, folder.name)
+    if draft is not None:
+        between += reach_faults(draft, noise.taken, _ceiling(recipe))
+        between += contradictions.embargo(draft, today)
+        warnings += power_doubts(draft, noise.taken, noise.measured)
     found = [fault for file in files.values() for fault in file.faults]
     faults = in_file_order(_without_echoes(found, between))
     return Checked(
@@ -126,7 +149,63 @@ def check(layout: Layout, number: str, *, source: LogSource | None = None) -> Ch
         recipe=_typed(recipe, Recipe),
         full=_typed(full, FullScale),
         plan=None if faults else _plan(draft, _typed(recipe, Recipe), _typed(full, FullScale)),
+        rule=rule_reach(draft, noise.taken) if draft else None,
+        overlaps=_overlaps(source, draft, recipe, full, folder.name),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Noises:
+    """The noise that counts, and what the lab measured whether or not it counts."""
+
+    taken: Noise | None
+    measured: Noise | None
+
+    @classmethod
+    def of(
+        cls, draft: ProposalDraft | None, recipe: _File, source: LogSource | None, subject: str
+    ) -> "_Noises":
+        corpus = recipe.located.get(("corpus", "name")) if recipe.located else None
+        measured = None
+        if draft is not None and source is not None and draft.metric and isinstance(corpus, str):
+            measured = measured_noise(source, metric=draft.metric, corpus=corpus, but=subject)
+        if draft is None or draft.noise_sd is None or draft.noise_sd <= 0:
+            return cls(taken=measured, measured=measured)
+        words = draft.noise_source or "no source given"
+        return cls(
+            taken=Noise(sd=draft.noise_sd, origin="assumed", source=words), measured=measured
+        )
+
+
+def _ceiling(recipe: _File) -> float | None:
+    return recipe_draft(recipe.located).ceiling() if recipe.located else None
+
+
+def _overlaps(
+    source: LogSource | None,
+    draft: ProposalDraft | None,
+    recipe_file: _File,
+    full_file: _File,
+    subject: str,
+) -> tuple[Precedent, ...]:
+    if source is None or draft is None:
+        return ()
+    recipe = recipe_draft(recipe_file.located) if recipe_file.located else None
+    full = full_draft(full_file.located) if full_file.located else None
+    value: Json = draft.document.value
+    question = question_of(
+        value,
+        recipe=(recipe.identity or "") if recipe else "",
+        width=_width(recipe, full),
+    )
+    return precedents(source, question, but=subject)
+
+
+def _width(recipe: RecipeDraft | None, full: FullDraft | None) -> int | None:
+    if recipe is None or full is None or recipe.base is None:
+        return None
+    config = full.config(recipe.base)
+    return config.model.d_model if config else None
 
 
 def _examined(layout: Layout, path: FilePath, examine: Examine[Model]) -> _File:

@@ -6,11 +6,13 @@ Every function yields each fault once, with the line to edit and what to write t
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import date
 
 from workbench.errors import Fault
 from workbench.experiments.draft import (
     CLAIM,
     DIRECTION,
+    EMBARGO,
     HYPOTHESIS,
     MANIPULATED,
     METRIC,
@@ -48,6 +50,7 @@ def with_recipe(draft: ProposalDraft, recipe: RecipeDraft) -> Iterator[Fault]:
     yield from _scales(draft, recipe)
     yield from _metrics(draft, recipe)
     yield from _divergence(draft, recipe)
+    yield from _phases(draft, recipe)
 
 
 def with_full(draft: ProposalDraft, recipe: RecipeDraft, full: FullDraft) -> Iterator[Fault]:
@@ -64,6 +67,22 @@ def with_full(draft: ProposalDraft, recipe: RecipeDraft, full: FullDraft) -> Ite
         yield from override_faults(document, ("overrides",), recipe.base, searched=recipe.space)
         yield from _scaling_rules(draft, recipe.base, full)
         yield from _vocabulary(recipe, full)
+
+
+def embargo(draft: ProposalDraft, today: date | None) -> Iterator[Fault]:
+    """Yield what is wrong with the day on which the entries are to be revealed."""
+    until = draft.embargo_until
+    if until is None:
+        return
+    try:
+        day = date.fromisoformat(until)
+    except ValueError:
+        message = f"embargo.until {until!r} is no day"
+        yield draft.document.fault(EMBARGO, message, "write it as 2030-12-31")
+        return
+    if today is not None and day < today:
+        message = f"embargo.until {until} is over already: nothing would be withheld"
+        yield draft.document.fault(EMBARGO, message, "give a later day, or remove the embargo")
 
 
 def _hypotheses(draft: ProposalDraft) -> Iterator[Fault]:
@@ -273,6 +292,16 @@ def _divergence(draft: ProposalDraft, recipe: RecipeDraft) -> Iterator[Fault]:
             "as diverged",
             f"write {math.ceil(untrained) + 4}",
         )
+
+
+def _phases(draft: ProposalDraft, recipe: RecipeDraft) -> Iterator[Fault]:
+    if recipe.base is None:
+        return
+    known = ["any", *(phase.name for phase in recipe.base.phases)]
+    for path, phase in draft.phases:
+        if phase not in known:
+            message = f"phase {phase!r} is not in the recipe: this contingency can never be used"
+            yield draft.document.fault((*path, "phase"), message, nearest(phase, known))
 
 
 def _scaling_rules(draft: ProposalDraft, base: RunConfig, full: FullDraft) -> Iterator[Fault]:

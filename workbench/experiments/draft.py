@@ -18,6 +18,7 @@ from workbench.proxies.recipe import nested, with_values
 from workbench.proxies.recipe_faults import base_config
 from workbench.registry.located import Located, Path
 from workbench.registry.proposal import PLACEHOLDER, ScalingRule
+from workbench.registry.proposal_versions import version_of
 from workbench.registry.schema_faults import part
 from workbench.training.config import RunConfig
 
@@ -35,6 +36,9 @@ METRIC: Path = ("measures", "primary", "metric")
 DIRECTION: Path = ("measures", "primary", "direction")
 EXPECTED: Path = ("promotion", "forecast", "expected_improvement")
 HYPOTHESIS: Path = ("decision", "hypothesis")
+UNDERPOWERED: Path = ("decision", "underpowered")
+NOISE: Path = ("decision", "noise", "sd")
+EMBARGO: Path = ("embargo", "until")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +65,8 @@ class ProposalDraft:
     secondary: tuple[str, ...]
     guardrails: tuple[tuple[Path, str], ...]
     """Path and metric of each."""
+    bounds: tuple[tuple[Path, float], ...]
+    """Path and largest value of each guardrail."""
     budget_trials: int | None
     pruning: str | None
     startup_trials: int | None
@@ -83,6 +89,14 @@ class ProposalDraft:
     cap_hours: float | None
     foreknowledge: str | None
     pilots_seen: str | None
+    version: str
+    """Of the form, as `proposal_versions` names it."""
+    noise_sd: float | None
+    noise_source: str | None
+    underpowered: bool
+    phases: tuple[tuple[Path, str], ...]
+    """Path and phase of each contingency."""
+    embargo_until: str | None
 
     def decided(self) -> HypothesisDraft | None:
         """Return the hypothesis that the decision names."""
@@ -106,6 +120,13 @@ class RecipeDraft:
     def metrics(self) -> tuple[str, ...]:
         """Return the metrics that the recipe's corpus gives."""
         return ("bpb_macro", *(f"bpb_{domain}" for domain in self.domains))
+
+    def ceiling(self) -> float | None:
+        """Return the most bits per byte of any model that is worth calling one.
+
+        An untrained model gives each token log2(vocabulary) bits, and a token is a byte or more.
+        """
+        return math.log2(self.base.model.vocab_size) if self.base else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +168,11 @@ def proposal_draft(document: Located) -> ProposalDraft:
         direction=read.text(DIRECTION),
         secondary=read.texts(("measures", "secondary")) or (),
         guardrails=read.named(("measures", "guardrails"), "metric"),
+        bounds=tuple(
+            ((*path, "at_most"), bound)
+            for path in read.items(("measures", "guardrails"))
+            if (bound := read.number((*path, "at_most"))) is not None
+        ),
         budget_trials=read.whole(("sweep", "budget_trials")),
         pruning=read.text(("sweep", "pruning", "rule")),
         startup_trials=read.whole(("sweep", "pruning", "startup_trials")),
@@ -170,6 +196,12 @@ def proposal_draft(document: Located) -> ProposalDraft:
         cap_hours=read.number(("budget_cap_device_hours",)),
         foreknowledge=read.text(("foreknowledge",)),
         pilots_seen=read.text(("pilots_seen",)),
+        version=version_of(document.value),
+        noise_sd=read.number(NOISE),
+        noise_source=read.text(("decision", "noise", "source")),
+        underpowered=document.get(UNDERPOWERED) is True,
+        phases=read.named(("contingencies",), "phase"),
+        embargo_until=read.text(EMBARGO),
     )
 
 

@@ -1,27 +1,42 @@
 """Propose, check, register: from a question to a frozen and anchored promise."""
 
-import fcntl
 import math
 import shutil
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.canonical import Json
 from workbench.errors import ConflictError, Fault, InvalidFileError, NotFoundError
 from workbench.experiments.checking import Checked, Plan, check
+from workbench.experiments.embargoes import embargo_terms, impose, standing_embargoes
+from workbench.experiments.locks import filing_lock
 from workbench.experiments.registered import anchor_entry, registration_entry, seeds_of
 from workbench.layout import Layout, slug
 from workbench.proxies.recipe import Recipe, dotted
 from workbench.proxies.recipe_file import load_recipe
-from workbench.registry.entries import Anchor, CodeState, DataState, Registration
+from workbench.registry.embargo import OpenEmbargo
+from workbench.registry.entries import (
+    Anchor,
+    ApprovalRule,
+    CodeState,
+    DataState,
+    Registration,
+    StatedPower,
+)
 from workbench.registry.heads import SignedHead
 from workbench.registry.ledger import Ledger
 from workbench.registry.located import decode
 from workbench.registry.log import Entry
-from workbench.registry.provenance import NO_COMMIT, code_state, dirty_files, environment
+from workbench.registry.proposal import Proposal
+from workbench.registry.provenance import (
+    NO_COMMIT,
+    code_state,
+    dirty_files,
+    environment,
+    host,
+)
 from workbench.scaffold.forms import Form, Override, full_text, proposal_text
 from workbench.scaffold.lab import DEFAULT_RECIPE
 
@@ -52,6 +67,8 @@ class Receipt:
     warnings: tuple[Fault, ...]
     resumed: bool
     """Whether an earlier call had been interrupted between registration and anchor."""
+    embargo: OpenEmbargo | None = None
+    """What withholds the experiment from publication."""
 
 
 def propose(layout: Layout, title: str, *, owner: str, recipe: str | None = None) -> Path:
@@ -74,7 +91,7 @@ def propose(layout: Layout, title: str, *, owner: str, recipe: str | None = None
     name = slug(text)
     path, base = _recipe(layout, recipe or DEFAULT_RECIPE)
     layout.experiments.mkdir(parents=True, exist_ok=True)
-    with _exclusive(layout):
+    with filing_lock(layout):
         number = f"{_next_number(layout.experiments):04d}"
         form = _form(base, path, number=number, name=name, title=text, owner=owner)
         folder = layout.experiments / f"{number}-{name}"
@@ -99,7 +116,16 @@ def freeze(
     return _frozen(check(layout, number), corpus_state, code, environment)
 
 
-def register(layout: Layout, number: str, *, ledger: Ledger, corpus: DataState) -> Receipt:
+def register(
+    layout: Layout,
+    number: str,
+    *,
+    ledger: Ledger,
+    corpus: DataState,
+    embargo_until: str = "",
+    embargo_reason: str = "",
+    approvals: ApprovalRule | None = None,
+) -> Receipt:
     """Freeze an experiment, append it to the ledger, anchor it and derive its seeds.
 
     An earlier call that was interrupted between registration and anchor is completed: the
@@ -110,21 +136,27 @@ def register(layout: Layout, number: str, *, ledger: Ledger, corpus: DataState) 
         number: ``NNNN``, ``N`` or ``NNNN-slug``.
         ledger: The lab's ledger.
         corpus: State of the recipe's built corpus.
+        embargo_until: Day by whose end a hidden registration is revealed, ``YYYY-MM-DD``; empty
+            for what the proposal says.
+        embargo_reason: Published at once.
+        approvals: What the lab requires before anything confirmatory runs; frozen.
 
     Raises:
-        InvalidFileError: the files have faults; carries all of them.
+        InvalidFileError: the files have faults, of which it carries all, or the embargo has.
         ConflictError: registered already, outside git, uncommitted changes, or another corpus.
         NotFoundError: there is no such experiment.
     """
     experiment = layout.experiment(number).name
-    with _exclusive(layout):
+    with filing_lock(layout):
         earlier = registration_entry(ledger, experiment)
         if earlier is not None:
             return _completed(ledger, earlier)
-        checked = check(layout, number, source=ledger)
+        checked = check(layout, number, source=ledger, today=ledger.now().date())
         checked.require()
         code = _committed_code(layout)
-        body = _frozen(checked, corpus, code, environment())
+        body = _frozen(checked, corpus, code, environment(), approvals)
+        terms = embargo_terms(embargo_until, embargo_reason, checked.proposal)
+        impose(ledger, experiment, terms)
         entry = ledger.append(body, subject=experiment)
         return _anchored(ledger, entry, plan=checked.plan, warnings=checked.warnings)
 
@@ -160,17 +192,23 @@ def _anchored(
         plan=plan,
         warnings=warnings,
         resumed=resumed,
+        embargo=next(iter(standing_embargoes(ledger, registration.subject)), None),
     )
 
 
 def _frozen(
-    checked: Checked, corpus: DataState, code: CodeState, versions: Mapping[str, str]
+    checked: Checked,
+    corpus: DataState,
+    code: CodeState,
+    versions: Mapping[str, str],
+    approvals: ApprovalRule | None = None,
 ) -> Registration:
     checked.require()
     proposal, recipe = checked.proposal, checked.recipe
     if proposal is None or recipe is None or checked.full is None:
         raise InvalidFileError(f"{checked.experiment} is incomplete")
-    _check_corpus(recipe, corpus)
+    check_corpus(recipe, corpus)
+    check_evaluation_set(checked.experiment, proposal, corpus)
     return Registration(
         experiment=checked.experiment,
         title=proposal.title,
@@ -184,10 +222,48 @@ def _frozen(
         data=corpus,
         arms=list(ARMS),
         num_seeds=proposal.design.seeds,
+        host=host(),
+        approvals=approvals,
+        power=_stated_power(checked),
     )
 
 
-def _check_corpus(recipe: Recipe, corpus: DataState) -> None:
+def _stated_power(checked: Checked) -> StatedPower | None:
+    rule = checked.rule
+    if rule is None or rule.power is None or rule.noise is None:
+        return None
+    return StatedPower(
+        effect=rule.effect,
+        noise_sd=rule.noise.sd,
+        noise_source=f"{rule.noise.origin}: {rule.noise.source}",
+        chances={o.outcome: o.if_effect for o in rule.outcomes if o.if_effect is not None},
+    )
+
+
+def check_evaluation_set(experiment: str, proposal: Proposal, corpus: DataState) -> None:
+    """Do nothing if the set that decides is the one that the proposal pins, or it pins none.
+
+    Raises:
+        ConflictError: the built corpus has another one.
+    """
+    primary = proposal.measures.primary
+    found = corpus.evaluation_sets.get(primary.evaluation_set, "")
+    if primary.evaluation_set_hash and primary.evaluation_set_hash != found:
+        raise ConflictError(
+            f"{experiment} must be decided on the {primary.evaluation_set} set "
+            f"{primary.evaluation_set_hash}, but the corpus {corpus.corpus!r} has "
+            f"{found or 'none'}",
+            remedy="use the recipe and the package versions of the experiment that it is from, or "
+            f'write measures.primary.evaluation_set_hash: "{found}"',
+        )
+
+
+def check_corpus(recipe: Recipe, corpus: DataState) -> None:
+    """Do nothing if a built corpus is the recipe's and long enough.
+
+    Raises:
+        ConflictError: it is another one, or a domain of it is shorter than one sequence.
+    """
     domains = sorted(recipe.corpus.sources)
     if corpus.corpus != recipe.corpus.name or sorted(corpus.natural_mixture) != domains:
         raise ConflictError(
@@ -345,12 +421,3 @@ def _write_whole(folder: Path, files: Mapping[str, str]) -> None:
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-
-
-@contextmanager
-def _exclusive(layout: Layout) -> Iterator[None]:
-    """Keep other processes from filing in this lab at the same time."""
-    layout.state.mkdir(parents=True, exist_ok=True)
-    with (layout.state / "filing.lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from workbench.canonical import Json, fingerprint
 from workbench.errors import Fault, InvalidFileError
-from workbench.registry.entries import Document, Registration
+from workbench.registry.amended import effective
+from workbench.registry.entries import Amendment, Document, Registration
 from workbench.registry.located import Located, Path, read_yaml
 from workbench.registry.log import LogSource
 
@@ -14,6 +15,9 @@ _NAMES: tuple[tuple[str, Path, Path], ...] = (
     ("recipe", ("corpus", "name"), ("corpus",)),
 )
 """Which document holds a name, where the name is, and which part of the document it names."""
+
+NOT_IN_FORCE = "differs from what was registered, which is what runs"
+"""What a check says of a registered experiment's edited file."""
 
 
 def identity_faults(documents: Mapping[str, Document], source: LogSource) -> list[Fault]:
@@ -43,25 +47,22 @@ def registered_changes(
     experiment: str, documents: Mapping[str, Document], source: LogSource
 ) -> Iterator[Fault]:
     """Yield a warning for each file of a registered experiment that is not what was frozen."""
-    for subject, registered in _registered(source):
-        if subject != experiment:
-            continue
-        frozen = {
-            "proposal": registered.proposal,
-            "recipe": registered.recipe,
-            "full": registered.full,
-        }
-        for name, document in documents.items():
-            if document.sha256 != frozen[name].sha256:
-                message = "differs from what was registered, which is what runs"
-                remedy = "git checkout the registered version, or propose a new experiment"
-                yield Fault(where=document.path, message=message, remedy=remedy)
+    entry = effective(source, experiment)
+    if entry is None or not isinstance(entry.body, Registration):
+        return
+    body = entry.body
+    frozen = {"proposal": body.proposal, "recipe": body.recipe, "full": body.full}
+    for name, document in documents.items():
+        if document.sha256 != frozen[name].sha256:
+            remedy = f"workbench amend {experiment[:4]}, or git checkout to put it back"
+            yield Fault(where=document.path, message=NOT_IN_FORCE, remedy=remedy)
 
 
-def _registered(source: LogSource) -> Iterator[tuple[str, Registration]]:
-    for entry in source.entries(kind=Registration.kind):
-        if isinstance(entry.body, Registration):
-            yield entry.subject, entry.body
+def _registered(source: LogSource) -> Iterator[tuple[str, Registration | Amendment]]:
+    for kind in (Registration.kind, Amendment.kind):
+        for entry in source.entries(kind=kind):
+            if isinstance(entry.body, Registration | Amendment):
+                yield entry.subject, entry.body
 
 
 def _parsed(document: Document) -> Located | None:

@@ -1,17 +1,18 @@
 """What an experiment runs from: the registered documents, or the draft files when exploring."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.canonical import sha256_hex
-from workbench.errors import InvalidFileError
-from workbench.experiments.registered import registered
+from workbench.errors import ConflictError, InvalidFileError
+from workbench.experiments.approvals import require_approved
+from workbench.experiments.registered import refuse_withdrawn, registered
 from workbench.layout import Layout
 from workbench.proxies.recipe import FullScale, Recipe
 from workbench.proxies.recipe_file import load_full, load_recipe
-from workbench.registry.entries import Document, Mode, Registration
+from workbench.registry.amended import course_of
+from workbench.registry.entries import Mode
 from workbench.registry.frontmatter import parse_proposal
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import PLACEHOLDER, Proposal
@@ -29,6 +30,9 @@ class ExperimentPlan:
     recipe_sha256: str
     full: FullScale
     registration: Entry | None
+    """As it is in force: with the content of the newest amendment."""
+    amendments: tuple[Entry, ...] = ()
+    """Oldest first."""
     seeds: tuple[int, ...]
     """Training seed of each repeat, the same in every arm. Confirmatory seeds are time-locked
     (record-format.md, "Seeds"): nobody knew them before the registration."""
@@ -40,17 +44,21 @@ class ExperimentPlan:
 
     @property
     def refs(self) -> tuple[str, ...]:
-        """What every entry under this plan refers to first."""
-        return (self.leaf,) if self.leaf else ()
+        """What every entry under this plan refers to first: registration and amendments."""
+        return (self.leaf, *(entry.leaf for entry in self.amendments)) if self.leaf else ()
 
 
 def registered_plan(source: LogSource, subject: str) -> ExperimentPlan:
     """Return the plan of a registered experiment, read from the ledger and not from the files.
 
+    What amendments changed is in it.
+
     Raises:
-        NotRegisteredError: there is no registration.
+        NotRegisteredError: there is no registration, or it waits for approvals.
+        ConflictError: it was withdrawn.
     """
     found = registered(source, subject)
+    require_approved(source, subject)
     return ExperimentPlan(
         subject=subject,
         mode="confirmatory",
@@ -59,8 +67,26 @@ def registered_plan(source: LogSource, subject: str) -> ExperimentPlan:
         recipe_sha256=found.body.recipe.sha256,
         full=found.full,
         registration=found.entry,
+        amendments=found.amendments,
         seeds=found.seeds,
     )
+
+
+def refuse_outdated(source: LogSource, plan: ExperimentPlan) -> None:
+    """Refuse a plan that was amended or withdrawn since it was read; the caller holds the lock.
+
+    Raises:
+        ConflictError: what would run is no longer what is in force.
+    """
+    if plan.mode == "exploratory":
+        return
+    course = course_of(source, plan.subject)
+    refuse_withdrawn(course, plan.subject)
+    if tuple(amendment.entry.leaf for amendment in course.amendments) != plan.refs[1:]:
+        raise ConflictError(
+            f"{plan.subject} was amended while this command started",
+            remedy="repeat the command: it then runs what is in force",
+        )
 
 
 def draft_plan(layout: Layout, folder: Path) -> ExperimentPlan:
@@ -98,14 +124,6 @@ def _explorable(text: str) -> str:
     for owed, answer in neutral.items():
         text = text.replace(owed, answer)
     return text
-
-
-def changed_documents(layout: Layout, registration: Registration) -> Iterator[Document]:
-    """Yield each registered document whose file has changed since; such edits have no effect."""
-    for document in (registration.proposal, registration.recipe, registration.full):
-        path = layout.root / document.path
-        if not path.is_file() or sha256_hex(path.read_bytes()) != document.sha256:
-            yield document
 
 
 def _exploratory_seed(subject: str, index: int) -> int:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
-from workbench.errors import IntegrityError, NotRegisteredError
+from workbench.errors import ConflictError, IntegrityError, NotRegisteredError
+from workbench.experiments.whole import refuse_hidden
 from workbench.proxies.recipe import FullScale, Recipe
 from workbench.proxies.recipe_file import parsed_full, parsed_recipe
-from workbench.registry.entries import Anchor, Registration
+from workbench.registry.amended import Course, course_of
+from workbench.registry.entries import Anchor, Hidden, Registration, Withdrawal
 from workbench.registry.frontmatter import parse_proposal
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import Proposal
@@ -14,10 +16,13 @@ from workbench.registry.seeds import time_locked_seed
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """A registration with its anchor, its seeds and its files as typed values."""
+    """A registration as it is in force, with its anchor, seeds and files as typed values."""
 
     entry: Entry
+    """Its body carries the newest amendment's content, its leaf is the registration's."""
     body: Registration
+    amendments: tuple[Entry, ...]
+    """Oldest first."""
     anchor: Entry
     seeds: tuple[int, ...]
     """One a repeat, the same in every arm; unsigned 64-bit."""
@@ -27,7 +32,7 @@ class Registered:
 
 
 def registered(source: LogSource, experiment: str) -> Registered:
-    """Return the registration of an experiment, with everything that runs under it.
+    """Return what is in force of an experiment's registration, and everything that runs under it.
 
     Args:
         source: The log.
@@ -35,13 +40,12 @@ def registered(source: LogSource, experiment: str) -> Registered:
 
     Raises:
         NotRegisteredError: there is none, or a crash left it without its anchor.
+        ConflictError: it was withdrawn, or a part of it is hidden from this reader.
     """
-    entry = registration_entry(source, experiment)
-    if entry is None:
-        raise NotRegisteredError(
-            f"experiment {experiment} is not registered",
-            remedy=f"workbench register {experiment[:4]}, or explore with --exploratory",
-        )
+    course = course_of(source, experiment)
+    entry = require_registration(course.in_force(), experiment)
+    refuse_hidden(source, experiment)
+    refuse_withdrawn(course, experiment)
     anchor = anchor_entry(source, entry)
     if anchor is None:
         raise NotRegisteredError(
@@ -52,6 +56,7 @@ def registered(source: LogSource, experiment: str) -> Registered:
     return Registered(
         entry=entry,
         body=body,
+        amendments=tuple(amendment.entry for amendment in course.amendments),
         anchor=anchor,
         seeds=seeds_of(entry, anchor),
         proposal=parse_proposal(body.proposal.text, body.proposal.path),
@@ -60,8 +65,39 @@ def registered(source: LogSource, experiment: str) -> Registered:
     )
 
 
+def require_registration(entry: Entry | None, experiment: str) -> Entry:
+    """Return the registration's entry.
+
+    Raises:
+        NotRegisteredError: there is none.
+    """
+    if entry is None:
+        raise NotRegisteredError(
+            f"experiment {experiment} is not registered",
+            remedy=f"workbench register {experiment[:4]}, or explore with --exploratory",
+        )
+    return entry
+
+
+def refuse_withdrawn(course: Course, experiment: str) -> None:
+    """Refuse everything confirmatory of an experiment that was given up.
+
+    Raises:
+        ConflictError: it was withdrawn; says when and why.
+    """
+    if course.withdrawal is None:
+        return
+    body = course.withdrawal.body
+    why = f": {body.reason}" if isinstance(body, Withdrawal) else ""
+    raise ConflictError(
+        f"{experiment} was withdrawn on {course.withdrawal.time[:10]} "
+        f"(entry {course.withdrawal.sequence}){why}",
+        remedy='workbench propose "a title", or explore with --exploratory',
+    )
+
+
 def registration_entry(source: LogSource, experiment: str) -> Entry | None:
-    """Return the entry that registered an experiment, or None."""
+    """Return the entry that registered an experiment, as it was then, or None."""
     return next(iter(source.entries(kind=Registration.kind, subject=experiment)), None)
 
 
@@ -75,8 +111,15 @@ def registration_body(entry: Entry) -> Registration:
     """Return the body of a registration's entry.
 
     Raises:
+        ConflictError: its body is hidden from this reader.
         IntegrityError: the entry is of another kind.
     """
+    if isinstance(entry.body, Hidden):
+        raise ConflictError(
+            f"the body of entry {entry.sequence} ({entry.kind}) is hidden here: nothing can run "
+            "under it",
+            remedy="workbench chronicle says why it is hidden",
+        )
     if not isinstance(entry.body, Registration):
         raise IntegrityError(f"entry {entry.sequence} ({entry.kind}) is no registration")
     return entry.body

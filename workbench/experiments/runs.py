@@ -1,7 +1,6 @@
 """Full-scale runs: every arm on every registered seed, each attempt in the ledger."""
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,6 +10,11 @@ from workbench.data.corpus import Corpus
 from workbench.errors import IntegrityError, NotFoundError, RunFailedError, WorkbenchError
 from workbench.experiments.attempts import Attempt, RunHistory, histories, run_name
 from workbench.experiments.budget import require_budget
+from workbench.experiments.deviations import (
+    Watch,
+    config_deviations,
+    seed_deviations,
+)
 from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.progress import Progress
 from workbench.experiments.promotion import promotion_body
@@ -21,9 +25,10 @@ from workbench.experiments.recovery import (
     record_findings,
     record_rejected_checkpoints,
 )
+from workbench.experiments.registered import registered
 from workbench.experiments.summaries import RunLine, RunsReport
 from workbench.proxies.proxy import TrainFunction
-from workbench.registry.entries import CodeState, RunStarted
+from workbench.registry.entries import Deviation, RunStarted
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
 from workbench.training.attempts import ResumePoint, resume_point
@@ -43,12 +48,11 @@ class Runner:
     corpus: Corpus
     folder: Path
     """Holds one folder a run."""
-    code: CodeState
-    host: Mapping[str, str]
+    watch: Watch
     train: TrainFunction
     progress: Progress
 
-    def run_all(self, deviations: tuple[str, ...] = ()) -> RunsReport:
+    def run_all(self) -> RunsReport:
         """Run what is left, arm by arm within each seed, and return how every run stands.
 
         Raises:
@@ -56,6 +60,7 @@ class Runner:
             ConflictError: another process is at work on one of the runs.
         """
         recovered = close_lost_attempts(self.ledger, self.plan, self.folder)
+        deviations: list[Deviation] = []
         self._settle_tracking()
         # Both arms of a seed before the next seed: an interrupted campaign stays balanced.
         for index in range(self.plan.proposal.design.seeds):
@@ -64,9 +69,9 @@ class Runner:
                 history = self._histories().get(run, RunHistory(run=run, attempts=()))
                 if history.final is None:
                     self._require_budget()
-                    recovered += self._attempt(run, arm, index, history)
+                    recovered += self._attempt(run, arm, index, history, deviations)
         return RunsReport(
-            deviations=deviations,
+            deviations=tuple(dict.fromkeys(f"{d.what}: {d.effect}" for d in deviations)),
             metric=self.plan.proposal.measures.primary.metric,
             recovered=tuple(recovered),
             runs=tuple(self._line(history) for history in self._histories().values()),
@@ -90,10 +95,14 @@ class Runner:
     def _histories(self) -> dict[str, RunHistory]:
         return histories(self.ledger, self.plan.subject, self.plan.mode)
 
-    def _attempt(self, run: str, arm: str, index: int, history: RunHistory) -> list[str]:
+    def _attempt(
+        self, run: str, arm: str, index: int, history: RunHistory, deviations: list[Deviation]
+    ) -> list[str]:
         config, sha256 = self._config(arm)
         folder = self.folder / run
         point = resume_point(folder)
+        at = f"run {run} attempt {point.attempt}"
+        deviations += self._compared(at, arm, index, config, history)
         said = record_rejected_checkpoints(self.ledger, self.plan, run, point.attempt, folder)
         last_end = history.last.ended if history.last else None
         # A lost attempt was told of when it was found.
@@ -110,8 +119,8 @@ class Runner:
             from_step=point.from_step,
             parent_checkpoint=point.parent_checkpoint,
             config_sha256=sha256,
-            code=self.code,
-            host=dict(self.host),
+            code=self.watch.code,
+            host=dict(self.watch.host),
             mlflow_run=mlflow_run,
         )
         last = history.last
@@ -121,6 +130,24 @@ class Runner:
         attempt = Attempt(start_entry=entry, started=started, end_entry=None, ended=None)
         self._train(attempt, config, folder)
         return said
+
+    def _compared(
+        self, at: str, arm: str, index: int, config: RunConfig, history: RunHistory
+    ) -> list[Deviation]:
+        """Record what differs from what is in force; refuse another seed or configuration."""
+        if self.plan.mode == "exploratory":
+            return []
+        promotion = promotion_body(self.promotion)
+        own = [
+            *seed_deviations(
+                run_name(arm, index),
+                registered=registered(self.ledger, self.plan.subject).seeds[index],
+                about_to_use=self.plan.seeds[index],
+                earlier=[attempt.started.seed for attempt in history.attempts],
+            ),
+            *config_deviations(promotion.configs[arm], config),
+        ]
+        return self.watch.begin(at, own)
 
     def _train(self, attempt: Attempt, config: RunConfig, folder: Path) -> None:
         started = attempt.started
@@ -225,7 +252,15 @@ class Runner:
         body = promotion_body(self.promotion)
         if arm not in body.configs:
             raise IntegrityError(f"promotion {self.promotion.id} has no configuration for {arm}")
-        return RunConfig.model_validate(body.configs[arm]), body.config_sha256[arm]
+        try:
+            config = RunConfig.model_validate(body.configs[arm])
+        except ValueError as error:
+            raise IntegrityError(
+                f"this version cannot read the promoted configuration of {arm}: "
+                f"{' '.join(str(error).split())[:300]}",
+                remedy=f"install workbench {self.watch.registered_version}, which promoted it",
+            ) from error
+        return config, body.config_sha256[arm]
 
     def _line(self, history: RunHistory) -> RunLine:
         ends = [attempt.ended for attempt in history.attempts if attempt.ended]

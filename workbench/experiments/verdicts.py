@@ -1,7 +1,7 @@
 """The verdict: values of the sealed test split, judged by the registered rule."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -20,6 +20,7 @@ from workbench.experiments.sealed_evaluation import (
     final_state,
     sealed_scores,
 )
+from workbench.registry.amended import course_of, late_reasons
 from workbench.registry.entries import (
     Forecast,
     ForecastScore,
@@ -48,6 +49,8 @@ class Bench:
     folder: Path
     """Holds one folder a run."""
     progress: Progress
+    begin: Callable[[], object]
+    """Records what differs from what is in force, once nothing stands in the way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,9 @@ class Evidence:
     states: tuple[FinalState, ...]
     histories: Mapping[str, RunHistory]
     void_reasons: tuple[str, ...]
+    """Why there is nothing to judge; the sealed split then stays shut."""
+    late_amendments: tuple[str, ...]
+    """Why the values are judged and the verdict is void and exploratory all the same."""
 
 
 def decide_verdict(bench: Bench, *, incomplete: bool) -> Entry:
@@ -72,6 +78,7 @@ def decide_verdict(bench: Bench, *, incomplete: bool) -> Entry:
     """
     _refuse_second(bench)
     evidence = _evidence(bench, incomplete=incomplete)
+    bench.begin()
     # A verdict that is void anyway does not open the sealed split.
     sealed = None if evidence.void_reasons else _unsealed(bench, evidence)
     metrics = sealed.metrics if sealed else {}
@@ -127,6 +134,7 @@ def _evidence(bench: Bench, *, incomplete: bool) -> Evidence:
         states=tuple(states),
         histories=finished,
         void_reasons=tuple(reasons),
+        late_amendments=tuple(late_reasons(course_of(bench.ledger, bench.plan.subject))),
     )
 
 
@@ -171,14 +179,15 @@ def _verdict(
     )
     guardrails = _guardrails(proposal, evidence, metrics)
     # Where the sealed split stayed shut, that there are no values is a consequence, not a reason.
-    reasons = list(evidence.void_reasons) or ([judged.reason] if judged.reason else [])
+    unjudged = list(evidence.void_reasons) or ([judged.reason] if judged.reason else [])
+    reasons = [*unjudged, *evidence.late_amendments]
     outcome = judged.outcome
     if reasons:
         outcome = "void"
     elif outcome == "supported" and not all(g.held for g in guardrails):
         outcome = "refuted"
     return Verdict(
-        mode="confirmatory",
+        mode="exploratory" if evidence.late_amendments else "confirmatory",
         outcome=outcome,
         hypothesis=proposal.decision.hypothesis,
         claim=proposal.decision.claim,
@@ -195,7 +204,7 @@ def _verdict(
         guardrails=guardrails,
         void_reasons=reasons,
         action=getattr(proposal.decision.actions, outcome),
-        scores=[] if reasons else _scores(values, judged, forecasts),
+        scores=[] if unjudged else _scores(values, judged, forecasts),
     )
 
 

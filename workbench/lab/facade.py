@@ -6,7 +6,10 @@ from pathlib import Path
 from workbench.errors import (
     ConflictError,
 )
+from workbench.lab.anchoring import Anchoring
+from workbench.lab.changing import Changing
 from workbench.lab.filing import Filing
+from workbench.lab.keeping import Keeping
 from workbench.lab.opened import Clock, utc_now
 from workbench.lab.reading import Reading
 from workbench.lab.running import Running
@@ -15,7 +18,7 @@ from workbench.registry import provenance
 from workbench.settings import load_settings, refuse_unnameable
 
 
-class Lab(Filing, Running, Reading):
+class Lab(Filing, Changing, Running, Reading, Anchoring, Keeping):
     """An opened lab. Every command of the command line is one method here."""
 
     @classmethod
@@ -39,6 +42,7 @@ class Lab(Filing, Running, Reading):
         provenance.ensure_repository(folder)
         lab = cls.open(folder, clock=clock)
         lab._create_ledger()
+        lab.write_schemas()
         return lab
 
     def _refuse_begun(self) -> None:

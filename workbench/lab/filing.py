@@ -5,13 +5,17 @@ from pathlib import Path
 
 from workbench.errors import (
     InvalidFileError,
+    NotFoundError,
 )
+from workbench.experiments.approvals import Given
 from workbench.experiments.checking import Checked
 from workbench.experiments.filing import Receipt
 from workbench.experiments.progress import Progress, silent
 from workbench.lab.opened import OpenedLab
-from workbench.registry.entries import Decision, Note
+from workbench.registry.approvals import Promise, approval_rule
+from workbench.registry.entries import ApprovalRule, Decision, Note
 from workbench.registry.log import Entry
+from workbench.reports.verification import VerifiableLog
 
 
 class Filing(OpenedLab):
@@ -20,21 +24,58 @@ class Filing(OpenedLab):
     def propose(self, title: str, *, owner: str = "", recipe: str | None = None) -> Path:
         """File a proposal from the scaffold and return its folder."""
         from workbench.experiments.filing import propose
+        from workbench.experiments.schemas import write_editor_schemas
 
-        return propose(self.layout, title, owner=owner or self.settings.actor, recipe=recipe)
+        folder = propose(self.layout, title, owner=owner or self.settings.actor, recipe=recipe)
+        write_editor_schemas(self.layout)
+        return folder
 
     def check(self, number: str) -> Checked:
-        """Return the checked files of an experiment with every fault and warning."""
-        from workbench.experiments.checking import check
-
-        source = self.source() if self._has_store() else None
-        return check(self.layout, number, source=source)
-
-    def register(self, number: str, *, progress: Progress = silent) -> Receipt:
-        """Freeze an experiment in the ledger and derive its seeds.
+        """Return the checked files of an experiment with every fault and warning.
 
         Raises:
-            InvalidFileError: the files have faults; carries all of them.
+            InvalidFileError: the lab's settings ask for approvals that nobody can give.
+        """
+        from workbench.experiments.checking import check
+
+        self._approval_rule()
+        today = self.clock().date()
+        return check(self.layout, number, source=self._any_source(), today=today)
+
+    def write_schemas(self) -> list[Path]:
+        """Write the schemas that editors read, and return the files that changed."""
+        from workbench.experiments.schemas import write_editor_schemas
+
+        return write_editor_schemas(self.layout)
+
+    def _any_source(self) -> VerifiableLog | None:
+        try:
+            return self.source()
+        except NotFoundError:
+            return None
+
+    def _approval_rule(self) -> ApprovalRule | None:
+        return approval_rule(self.settings.approvals_required, self.settings.reviewers)
+
+    def register(
+        self,
+        number: str,
+        *,
+        embargo_until: str = "",
+        embargo_reason: str = "",
+        progress: Progress = silent,
+    ) -> Receipt:
+        """Freeze an experiment in the ledger and derive its seeds.
+
+        Args:
+            number: ``NNNN``, ``N`` or ``NNNN-slug``.
+            embargo_until: Day until which its content is not published; empty for what the
+                proposal says.
+            embargo_reason: Why; published at once.
+            progress: Told how far the corpus is built.
+
+        Raises:
+            InvalidFileError: the files have faults, of which it carries all, or the embargo has.
             ConflictError: registered already, outside git or with uncommitted changes.
         """
         from workbench.experiments.filing import register
@@ -45,7 +86,60 @@ class Filing(OpenedLab):
             raise InvalidFileError(f"{checked.experiment} has no recipe")
         state = self._data(checked.recipe.corpus, progress)
         with self.ledger() as ledger:
-            return register(self.layout, number, ledger=ledger, corpus=state)
+            return register(
+                self.layout,
+                number,
+                ledger=ledger,
+                corpus=state,
+                embargo_until=embargo_until,
+                embargo_reason=embargo_reason,
+                approvals=self._approval_rule(),
+            )
+
+    def approvals(self, number: str) -> tuple[Promise, ...]:
+        """Return what an experiment promised and who approved it; empty where none is required.
+
+        Raises:
+            NotRegisteredError: it is not registered.
+        """
+        from workbench.experiments.approvals import approvals_of
+
+        return approvals_of(self.source(), self.layout.experiment(number).name)
+
+    def sign_approvals(self, number: str, key: Path) -> tuple[Given, ...]:
+        """Return a reviewer's signed approvals of what they did not approve yet; records nothing.
+
+        Raises:
+            NotRegisteredError: the experiment is not registered.
+            ConflictError: it needs no approval, or the key is no reviewer's.
+        """
+        from workbench.experiments.approvals import unapproved_by
+        from workbench.registry.personal_keys import load_reviewer_key
+
+        experiment = self.layout.experiment(number).name
+        return unapproved_by(self.source(), experiment, load_reviewer_key(key))
+
+    def read_approvals(self, number: str, notes: str) -> tuple[Given, ...]:
+        """Return the approvals of a file that a reviewer signed elsewhere, verified, unrecorded.
+
+        Raises:
+            InvalidFileError: the text holds no approval.
+            IntegrityError: one is of something else, or no reviewer signed it.
+        """
+        from workbench.experiments.approvals import given_in
+
+        return given_in(self.source(), self.layout.experiment(number).name, notes)
+
+    def approve(self, approvals: Sequence[Given]) -> list[Entry]:
+        """Record signed approvals.
+
+        Raises:
+            NotFoundError: this machine has no store or keys of the lab.
+        """
+        from workbench.experiments.approvals import record
+
+        with self.ledger() as ledger:
+            return record(ledger, approvals)
 
     def note(self, text: str, *, experiment: str = "") -> Entry:
         """Write a remark into the logbook of an experiment, or of the lab."""

@@ -1,13 +1,17 @@
 """Methods that read, verify and publish."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from workbench.errors import (
     IntegrityError,
 )
 from workbench.lab.opened import OpenedLab
+from workbench.registry.anchored import AnchorTrust
 from workbench.registry.publish import PublishedLog, PublishSummary
+from workbench.registry.successor import Forerunner
+from workbench.reports.forerunners import ForerunnerVerification
 from workbench.reports.stages import ExperimentStatus, experiment_statuses
 from workbench.reports.verification import VerifiableLog, Verification
 
@@ -17,8 +21,29 @@ class Reading(OpenedLab):
 
     def status(self) -> list[ExperimentStatus]:
         """Return where every experiment stands."""
+        from workbench.reports.forerunners import joined_statuses
+
         filed = [folder.name for folder in self.layout.experiment_folders()]
-        return experiment_statuses(self.source(), filed)
+        source, now = self.source(), self.clock()
+        present = experiment_statuses(source, filed, now)
+        before = [(f.named.origin, experiment_statuses(f.log, [], now)) for f in self._before()]
+        if not before:
+            return present
+        recorded = frozenset(entry.subject for entry in source.entries())
+        return joined_statuses(present, before, recorded)
+
+    def _before(self) -> list[Forerunner]:
+        """Return the logs that this lab's log continues and whose files are here."""
+        from workbench.registry.successor import forerunners
+
+        found = forerunners(self.source(), self.layout.registry)
+        return [forerunner for forerunner in found if forerunner.is_here]
+
+    def verify_forerunners(self) -> tuple[ForerunnerVerification, ...]:
+        """Verify the logs that this lab's log continues, each as its successor names it."""
+        from workbench.reports.forerunners import verify_forerunners
+
+        return verify_forerunners(self.source(), self.layout.registry)
 
     def chronicle(self, number: str = "", *, check: bool = False) -> list[Path]:
         """Write the chronicles of one or all experiments and return their paths.
@@ -47,25 +72,36 @@ class Reading(OpenedLab):
     def _write_chronicles(self, experiment: str, reports: Path) -> list[Path]:
         from workbench.reports.site import write_chronicle, write_chronicles
 
-        source = self.source()
+        source, before = self.source(), [found.log for found in self._before()]
         if experiment:
-            written = write_chronicle(source, experiment, reports)
+            written = write_chronicle(source, experiment, reports, before=before)
             return [written.html, written.markdown]
-        index, all_written = write_chronicles(source, reports)
+        index, all_written = write_chronicles(source, reports, before=before)
         return [index, *(path for w in all_written for path in (w.html, w.markdown))]
 
-    def verify(self, *, kept_head: str | None = None) -> Verification:
+    def verify(
+        self, *, kept_head: str | None = None, trust: AnchorTrust | None = None
+    ) -> Verification:
         """Verify the ledger offline and recompute every verdict from it.
 
         Args:
             kept_head: A signed head that the reader kept from before, verbatim. Without one, the
                 published head is taken where a store is verified.
+            trust: Whom the reader believes, for the anchors. The git history of the published head
+                is looked at in any case.
         """
         from workbench.reports.verification import verify_lab
 
         log = self.source()
         kept = kept_head if kept_head is not None else self._kept_head(log)
-        return verify_lab(log, vkey=log.vkey, kept_head=kept)
+        checkpoint = self.layout.registry / "checkpoint"
+        return verify_lab(
+            log,
+            vkey=log.vkey,
+            kept_head=kept,
+            trust=replace(trust or AnchorTrust(), git_file=checkpoint),
+            read=PublishedLog(self.layout.registry).read if checkpoint.is_file() else None,
+        )
 
     def _kept_head(self, log: VerifiableLog) -> str | None:
         """Return the published head when the store is verified: it was kept outside of it."""

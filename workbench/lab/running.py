@@ -14,7 +14,7 @@ from workbench.experiments.summaries import RunsReport, Stages, SweepReport
 from workbench.lab.opened import LAB_FOLDERS, OpenedLab, building
 from workbench.layout import slug
 from workbench.registry import provenance
-from workbench.registry.entries import DataState, Forecast, Registration
+from workbench.registry.entries import DataState, Forecast
 from workbench.registry.log import Entry
 from workbench.settings import absolute_url
 
@@ -48,7 +48,9 @@ class Running(OpenedLab):
             NotRegisteredError: not registered and not exploratory.
             RunFailedError: no trial completed.
         """
-        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+        with self._campaign(
+            number, at="sweep", exploratory=exploratory, progress=progress
+        ) as campaign:
             return campaign.sweep()
 
     def promote(
@@ -60,7 +62,9 @@ class Running(OpenedLab):
             NotRegisteredError: not registered and not exploratory.
             ConflictError: the sweep is not finished.
         """
-        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+        with self._campaign(
+            number, at="promotion", exploratory=exploratory, progress=progress
+        ) as campaign:
             entry = campaign.promote()
         from workbench.experiments.promoted_config import write_promoted
 
@@ -86,7 +90,9 @@ class Running(OpenedLab):
             ConflictError: nothing was promoted, or the registered budget is used up.
             RunFailedError: an attempt failed; repeating the command continues it.
         """
-        with self._campaign(number, exploratory=exploratory, progress=progress) as campaign:
+        with self._campaign(
+            number, at="run", exploratory=exploratory, progress=progress
+        ) as campaign:
             return campaign.run()
 
     def verdict(
@@ -98,27 +104,23 @@ class Running(OpenedLab):
             NotRegisteredError: exploratory work never has a verdict.
             ConflictError: there is a verdict already, or runs are missing.
         """
-        with self._campaign(number, exploratory=False, progress=progress) as campaign:
+        with self._campaign(number, at="verdict", exploratory=False, progress=progress) as campaign:
             return campaign.verdict(incomplete=incomplete)
 
     @contextmanager
-    def _campaign(self, number: str, *, exploratory: bool, progress: Progress) -> Iterator[Stages]:
+    def _campaign(
+        self, number: str, *, at: str, exploratory: bool, progress: Progress
+    ) -> Iterator[Stages]:
         plan = self._plan(number, exploratory=exploratory)
         # Refusals come first: the training stack takes seconds to import.
         require_training_extra()
-        from workbench.data.build import build_corpus
         from workbench.experiments.campaign import Campaign
-        from workbench.experiments.deviations import refuse_other_data
+        from workbench.experiments.registered_corpus import registered_corpus
         from workbench.training.tracking import Tracker
 
-        corpus = build_corpus(
-            plan.recipe.corpus,
-            root=self.layout.root,
-            corpora=self.layout.corpora,
-            progress=building(progress),
+        corpus = registered_corpus(
+            plan, self.layout, ledger=self.ledger, at=at, progress=building(progress)
         )
-        if plan.registration and isinstance(plan.registration.body, Registration):
-            refuse_other_data(plan.registration.body.data, corpus.state())
         corpus.verify_open()
         tracker = Tracker(
             absolute_url(self.settings.mlflow_uri, self.layout.root),

@@ -1,241 +1,519 @@
-"""What each check of a log looks for. Each yields its faults, naming the entry."""
+"""What each check of a log looks for. Each takes the entries batch by batch, names its faults.
 
-from collections.abc import Callable, Iterator
-from functools import cached_property
+A check may rely on those before it only for entries that it has taken already: what can be said of
+the whole log is said when it is closed.
+"""
+
+import secrets
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from operator import gt
+
+from pydantic import TypeAdapter, ValidationError
 
 from workbench.errors import IntegrityError
-from workbench.registry.entries import BODIES, Body, Genesis
-from workbench.registry.heads import SignedHead, verify_head
+from workbench.registry.embargo import Hole
+from workbench.registry.entries import (
+    BODIES,
+    NEVER_WITHHELD,
+    Body,
+    Embargo,
+    Genesis,
+    Hidden,
+    Redaction,
+    Reveal,
+)
+from workbench.registry.evidence import Batch, Evidence, Fields
+from workbench.registry.heads import SignedHead, parse_head, verify_head
 from workbench.registry.log import (
+    MAX_ENVELOPE_BYTES,
     SALT_SIZE,
-    Entry,
-    Envelope,
-    RawLog,
-    StoredEntry,
-    body_hash,
+    body_hashes,
     name_of,
     read_body,
-    read_entry,
-    read_envelope,
+    read_outline,
     signed_text,
 )
-from workbench.registry.merkle import EMPTY_ROOT, Frontier, leaf_hash
 from workbench.registry.notes import VerifierKey, verify_signature
+from workbench.registry.plain import plain_envelopes, plain_values
+
+_MAX_WARNINGS = 20
+_ALL_HEADS = 1000
+"""Up to so many heads, each signature is verified."""
+_ID_PARTS = 64
 
 
-class Evidence:
-    """A log under verification: each level is read once, and only when the one below it held."""
+class Examination:
+    """One numbered check of one log."""
 
-    def __init__(self, source: RawLog, key: VerifierKey, kept: str | None) -> None:
-        self.source = source
-        self.key = key
-        self.kept = kept
+    def __init__(self, log: Evidence) -> None:
+        """Take what is known of the log."""
+        self.log = log
 
-    @cached_property
-    def notes(self) -> list[str]:
-        """Signed heads that the log kept, oldest first; at least one."""
-        found = self.source.notes()
-        if not found:
-            raise IntegrityError("the log has no signed head")
-        return found
+    def take(self, batch: Batch) -> Iterator[str]:  # noqa: ARG002
+        """Yield what is wrong with these entries."""
+        return iter(())
 
-    @cached_property
-    def head(self) -> SignedHead:
-        """The newest head, its signature verified."""
-        return verify_head(self.notes[-1], self.key)
+    def close(self) -> Iterator[str]:
+        """Yield what is wrong with the whole log, after the last entry was taken."""
+        return iter(())
 
-    @cached_property
-    def records(self) -> list[StoredEntry]:
-        """The entries that the head covers, as bytes."""
-        # A live ledger may have grown since its head was read.
-        return [stored for stored in self.source.records() if stored.sequence < self.head.size]
-
-    @cached_property
-    def leaves(self) -> list[bytes]:
-        """Leaf hash of each entry, computed from its bytes."""
-        return [leaf_hash(stored.envelope) for stored in self.records]
-
-    @cached_property
-    def roots(self) -> list[bytes]:
-        """Root of each prefix, the empty one first."""
-        roots, frontier = [EMPTY_ROOT], Frontier()
-        for leaf in self.leaves:
-            frontier = frontier.appended(leaf)
-            roots.append(frontier.root())
-        return roots
-
-    @cached_property
-    def envelopes(self) -> list[Envelope]:
-        """The typed envelopes."""
-        return [read_envelope(stored.envelope) for stored in self.records]
-
-    @cached_property
-    def bodies(self) -> list[Body]:
-        """The typed bodies."""
-        pairs = zip(self.envelopes, self.records, strict=True)
-        return [read_body(envelope.kind, stored.body) for envelope, stored in pairs]
-
-    @cached_property
-    def genesis(self) -> Genesis:
-        """The first entry's body."""
-        body = self.bodies[0]
-        if not isinstance(body, Genesis):
-            raise IntegrityError(f"entry 0 is a {body.kind}, not the genesis")
-        return body
-
-    @cached_property
-    def entries(self) -> list[Entry]:
-        """The entries, hashes checked again one by one."""
-        return [read_entry(stored, self.key.name) for stored in self.records]
-
-    def each(self, check: Callable[[int, StoredEntry], str]) -> Iterator[str]:
-        """Yield the faults that a check of one entry finds, with the entry's name."""
-        for index, stored in enumerate(self.records):
-            try:
-                fault = check(index, stored)
-            except IntegrityError as error:
-                fault = error.message
-            if fault:
-                yield f"{name_of(stored)}: {fault}"
+    def extent(self) -> str:
+        """Return what was checked, so that a check of nothing is seen to be one."""
+        return f"{self.log.head.size} entries"
 
 
-def head_faults(log: Evidence) -> Iterator[str]:
-    """Yield when the newest head does not verify, or covers nothing."""
-    if log.head.size == 0:
-        yield "the signed head covers no entry"
+class SignedHeadCheck(Examination):
+    """The newest head verifies, and covers something."""
+
+    def close(self) -> Iterator[str]:
+        """Yield when it does not."""
+        head, log = self.log.head, self.log
+        try:
+            verify_head(head.note, log.head_key(head.size))
+        except IntegrityError as error:
+            if not log.is_of_unknown_key(head.note):
+                raise
+            log.suspicion = error.message
+        if head.size == 0:
+            yield "the signed head covers no entry"
+
+    def extent(self) -> str:
+        """Return what the head covers, and whether its signature could be checked."""
+        covered = f"{self.log.head.size} entries"
+        return f"{covered}, by a key that no entry names" if self.log.suspicion else covered
 
 
-def size_faults(log: Evidence) -> Iterator[str]:
-    """Yield the first entry that is missing."""
-    sequences = [stored.sequence for stored in log.records]
-    gaps = (at for at, sequence in enumerate(sequences) if at != sequence)
-    missing = next(gaps, len(sequences))
-    if missing < log.head.size:
-        yield f"entry {missing} is missing: the signed head covers {log.head.size} entries"
+class SizeCheck(Examination):
+    """Every entry is there."""
+
+    def __init__(self, log: Evidence) -> None:
+        super().__init__(log)
+        self._missing = -1
+        self._seen = 0
+
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Look for the first gap."""
+        self._seen += len(batch.leaves)
+        if self._missing < 0:
+            numbered = enumerate(batch.columns.sequences, batch.start)
+            self._missing = next((at for at, sequence in numbered if at != sequence), -1)
+        return iter(())
+
+    def close(self) -> Iterator[str]:
+        """Yield the first entry that is missing."""
+        missing = self._seen if self._missing < 0 else self._missing
+        if missing < self.log.head.size:
+            yield f"entry {missing} is missing: the signed head covers {self.log.head.size} entries"
 
 
-def leaf_faults(log: Evidence) -> Iterator[str]:
-    """Yield the entries whose bytes do not give the recorded leaf hash."""
+class LeafCheck(Examination):
+    """The bytes give the recorded leaf hashes."""
 
-    def fault(index: int, stored: StoredEntry) -> str:
-        return "" if log.leaves[index] == stored.leaf else "its bytes do not give its leaf hash"
-
-    return log.each(fault)
-
-
-def root_faults(log: Evidence) -> Iterator[str]:
-    """Yield when the entries are not those that were signed."""
-    if log.roots[-1] != log.head.root:
-        yield f"the root of the {log.head.size} entries is not the one that was signed"
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Yield the entries whose bytes do not."""
+        if batch.leaves == batch.columns.leaves:
+            return
+        for at, pair in enumerate(zip(batch.leaves, batch.columns.leaves, strict=True)):
+            if pair[0] != pair[1]:
+                yield f"{batch.name(at)}: its bytes do not give its leaf hash"
 
 
-def kept_faults(log: Evidence) -> Iterator[str]:
-    """Yield when the head that the reader kept is not of a prefix of this log."""
-    if log.kept is None:
-        return
-    kept = verify_head(log.kept, log.key)
-    if kept.size > log.head.size:
-        yield f"you kept a head over {kept.size} entries, the log now has {log.head.size}"
-    elif log.roots[kept.size] != kept.root:
-        yield f"the first {kept.size} entries are not those of the head that you kept"
+class RootCheck(Examination):
+    """The entries are those that were signed."""
+
+    def close(self) -> Iterator[str]:
+        """Yield when they are not."""
+        head = self.log.head
+        if self.log.tree.root_at(head.size) != head.root:
+            yield f"the root of the {head.size} entries is not the one that was signed"
 
 
-def earlier_head_faults(log: Evidence) -> Iterator[str]:
-    """Yield the heads that were not signed, or over other entries than these."""
-    before = -1
-    for note in log.notes:
-        head = verify_head(note, log.key)
-        if not before < head.size <= log.head.size:
+class KeptCheck(Examination):
+    """The head that the reader kept is of a prefix of this log."""
+
+    def close(self) -> Iterator[str]:
+        """Yield when it is not."""
+        if self.log.kept is None:
+            return
+        kept, now = self.log.verified_head(self.log.kept), self.log.head.size
+        if kept.size > now:
+            yield f"you kept a head over {kept.size} entries, the log now has {now}"
+        elif self.log.tree.root_at(kept.size) != kept.root:
+            yield f"the first {kept.size} entries are not those of the head that you kept"
+
+    def extent(self) -> str:
+        """Return what the kept head covers."""
+        if self.log.kept is None:
+            return "none was given"
+        return f"{parse_head(self.log.kept).size} entries kept"
+
+
+class EarlierHeadsCheck(Examination):
+    """Every head that the log kept is over its entries, and was signed.
+
+    All of them are compared with the entries. Of more than a thousand, the signatures of a random
+    sample are verified: what a head says is vouched for by the entries already.
+    """
+
+    def __init__(self, log: Evidence) -> None:
+        super().__init__(log)
+        self._notes = iter(log.source.notes())
+        self._waiting: SignedHead | None = None
+        self._size_before = -1
+        self._count = self._verified = 0
+
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Yield the heads over entries up to the batch's last that are not of this history."""
+        end = batch.start + len(batch.leaves)
+        head = self._next()
+        if head is None or head.size > end:
+            return
+        frontier, leaves = self.log.tree.frontier(batch.start), iter(batch.leaves)
+        while head is not None and head.size <= end:
+            while frontier.size < head.size:
+                frontier = frontier.appended(next(leaves))
+            yield from self._faults(head)
+            if head.size == frontier.size and head.root != frontier.root():
+                yield f"the head of size {head.size} was signed over other entries"
+            head = self._next()
+
+    def close(self) -> Iterator[str]:
+        """Yield the faults of the remaining heads."""
+        # Heads beyond the newest one were signed meanwhile: a live ledger grows.
+        while (head := self._next()) is not None:
+            yield from self._faults(head)
+
+    def extent(self) -> str:
+        """Return how many heads there were."""
+        sampled = "" if self._verified == self._count else f", {self._verified} signatures verified"
+        return f"{self._count} heads{sampled}"
+
+    def _next(self) -> SignedHead | None:
+        """Return the oldest head that was not compared yet."""
+        if self._waiting is None:
+            note = next(self._notes, None)
+            self._waiting = None if note is None else parse_head(note)
+        return self._waiting
+
+    def _faults(self, head: SignedHead) -> Iterator[str]:
+        self._waiting = None
+        self._count += 1
+        if self._count <= _ALL_HEADS or secrets.randbelow(self._count) < _ALL_HEADS:
+            self._verified += 1
+            self.log.verified_head(head.note)
+        if head.size <= self._size_before:
             yield f"the head of size {head.size} is out of order"
-        elif log.roots[head.size] != head.root:
-            yield f"the head of size {head.size} was signed over other entries"
-        before = head.size
+        self._size_before = head.size
 
 
-def holding_faults(log: Evidence) -> Iterator[str]:
-    """Yield what the log holds beside its entries and contradicts them."""
-    yield from log.source.faults(log.leaves)
+class HoldingsCheck(Examination):
+    """What the log holds beside its entries agrees with them."""
+
+    def close(self) -> Iterator[str]:
+        """Yield what contradicts them."""
+        keys = None if self.log.broken else self.log.chain
+        yield from self.log.source.faults(self.log.tree, keys)
 
 
-def envelope_faults(log: Evidence) -> Iterator[str]:
-    """Yield the entries whose envelope is malformed, of another log, or indexed wrongly."""
+class EnvelopeCheck(Examination):
+    """Envelopes are canonical, complete, of this log and indexed as they are."""
 
-    def fault(_: int, stored: StoredEntry) -> str:
-        envelope = read_envelope(stored.envelope)
-        if envelope.log != log.key.name:
-            return f"it belongs to log {envelope.log!r}"
-        for column in ("id", "kind", "subject"):
-            if getattr(stored, column) not in (None, getattr(envelope, column)):
-                return f"the store's index says {column} {getattr(stored, column)!r}"
-        return ""
+    def __init__(self, log: Evidence) -> None:
+        super().__init__(log)
+        self._time_before = ""
+        self._backward = 0
 
-    return log.each(fault)
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Read the envelopes, and yield the entries whose envelope is wrong."""
+        envelopes = batch.columns.envelopes
+        fits = max(map(len, envelopes), default=0) <= MAX_ENVELOPE_BYTES
+        plain = plain_envelopes(envelopes) if fits else None
+        rows = [] if plain is None else plain
+        if plain is None:
+            yield from self._read_each(batch, rows)
+        if len(rows) == len(envelopes):
+            batch.fields = Fields(*zip(*rows, strict=True))
+            yield from self._fitting(batch)
+            self._look_at_times(batch)
+
+    def close(self) -> Iterator[str]:
+        """Say how many warnings were left out."""
+        if self._backward > _MAX_WARNINGS:
+            left_out = self._backward - _MAX_WARNINGS
+            self.log.warnings.append(f"the clock went back at {left_out} more entries")
+        return iter(())
+
+    def _read_each(self, batch: Batch, rows: list[tuple[str, ...]]) -> Iterator[str]:
+        for at, envelope in enumerate(batch.columns.envelopes):
+            try:
+                read = read_outline(envelope)
+            except IntegrityError as error:
+                yield f"{batch.name(at)}: {error.message}"
+                continue
+            refs = ",".join(f'"{ref}"' for ref in read.refs)
+            head = (read.actor, read.body_hash, read.id, read.kind, read.log)
+            rows.append((*head, refs, read.subject, read.time))
+
+    def _fitting(self, batch: Batch) -> Iterator[str]:
+        """Yield the entries of another log, and those that the store's index has otherwise."""
+        origin, fields = self.log.key.name, batch.fields
+        if set(fields.logs) != {origin}:
+            for at, log in enumerate(fields.logs):
+                if log != origin:
+                    yield f"{batch.name(at)}: it belongs to log {log!r}"
+        if batch.columns.indices:
+            told = list(zip(fields.ids, fields.kinds, fields.subjects, strict=True))
+            for at, index in enumerate(batch.columns.indices):
+                if index != told[at] and index != (None, None, None):
+                    yield f"{batch.name(at)}: {_index_fault(index, told[at])}"
+
+    def _look_at_times(self, batch: Batch) -> None:
+        times = [self._time_before, *batch.fields.times]
+        self._time_before = times[-1]
+        if any(map(gt, times, times[1:])):
+            for at, (before, time) in enumerate(pairwise(times)):
+                if time < before:
+                    self._warn(f"{batch.name(at)} says {time}, the one before it {before}")
+
+    def _warn(self, text: str) -> None:
+        self._backward += 1
+        if self._backward <= _MAX_WARNINGS:
+            self.log.warnings.append(f"{text}: the clock went back")
 
 
-def body_hash_faults(log: Evidence) -> Iterator[str]:
-    """Yield the entries whose body or salt is not the one that was hashed."""
+class BodyHashCheck(Examination):
+    """Bodies are those that the envelopes bind."""
 
-    def fault(index: int, stored: StoredEntry) -> str:
-        if len(stored.salt) != SALT_SIZE:
-            return f"its salt has {len(stored.salt)} bytes, not {SALT_SIZE}"
-        same = body_hash(stored.salt, stored.body) == log.envelopes[index].body_hash
-        return "" if same else "its body is not the one that was hashed"
-
-    return log.each(fault)
-
-
-def body_faults(log: Evidence) -> Iterator[str]:
-    """Yield the entries whose body is not canonical or does not fit its kind."""
-
-    def fault(index: int, stored: StoredEntry) -> str:
-        read_body(log.envelopes[index].kind, stored.body)
-        return ""
-
-    return log.each(fault)
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Yield the entries whose body or salt is not the one that was hashed."""
+        columns = batch.columns
+        digests = body_hashes(columns.salts, columns.bodies)
+        bound = batch.fields.body_hashes
+        if digests == list(bound) and set(map(len, columns.salts)) == {SALT_SIZE}:
+            return
+        for at, salt in enumerate(columns.salts):
+            if not salt and not columns.bodies[at]:
+                continue
+            if len(salt) != SALT_SIZE:
+                yield f"{batch.name(at)}: its salt has {len(salt)} bytes, not {SALT_SIZE}"
+            elif digests[at] != bound[at]:
+                yield f"{batch.name(at)}: its body is not the one that was hashed"
 
 
-def genesis_faults(log: Evidence) -> Iterator[str]:
-    """Yield when the first entry does not name the log's key, or is not the only one."""
-    if log.genesis.log_key != str(log.key):
-        yield f"entry 0 (genesis) names the key {log.genesis.log_key}, not {log.key}"
-    for entry in log.entries[1:]:
-        if entry.kind == Genesis.kind:
-            yield f"entry {entry.sequence} (genesis {entry.id}) is a second first entry"
+class BodyCheck(Examination):
+    """Bodies are canonical and fit their kinds; the record says why one is not here."""
 
+    def __init__(self, log: Evidence) -> None:
+        super().__init__(log)
+        self._holes: list[Hole] = []
+        self._adapters: dict[str, TypeAdapter[list[Body]]] = {}
 
-def id_faults(log: Evidence) -> Iterator[str]:
-    """Yield the entries whose identifier was used before."""
-    seen: dict[str, int] = {}
-    for index, envelope in enumerate(log.envelopes):
-        first = seen.setdefault(envelope.id, index)
-        if first != index:
-            yield f"{name_of(log.records[index])}: entry {first} has the same id"
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Read the bodies, and yield the entries whose body is malformed."""
+        plain = self._plain_bodies(batch)
+        if plain is None:
+            yield from self._read_each(batch)
+        else:
+            batch.bodies.extend(plain)
+        for at in batch.of_kinds(_WITHHOLDING_KINDS):
+            self.log.withholding.follow(batch.entry(at))
 
+    def close(self) -> Iterator[str]:
+        """Yield the entries whose body is missing without an account."""
+        for hole in self._holes:
+            if not self.log.withholding.accounts_for(hole):
+                yield (
+                    f"entry {hole.sequence} ({hole.kind} {hole.leaf[:12]}…): its body is not here, "
+                    "and no embargo or redaction accounts for it"
+                )
 
-def ref_faults(log: Evidence) -> Iterator[str]:
-    """Yield the entries that refer to something that is no earlier entry."""
-    positions = {leaf.hex(): index for index, leaf in enumerate(log.leaves)}
+    def extent(self) -> str:
+        """Return how many bodies were read, and why others were not."""
+        redacted = sum(self.log.withholding.redacts(hole) for hole in self._holes)
+        parts = [f"{self.log.head.size - len(self._holes)} entries"]
+        if redacted:
+            parts.append(f"{redacted} redacted")
+        if len(self._holes) > redacted:
+            parts.append(f"{len(self._holes) - redacted} under embargo")
+        return ", ".join(parts)
 
-    def fault(index: int, _: StoredEntry) -> str:
-        refs = log.envelopes[index].refs
-        late = [ref for ref in refs if positions.get(ref, index) >= index]
-        return f"it refers to {late[0]}, which is no earlier entry" if late else ""
+    def _plain_bodies(self, batch: Batch) -> list[Body] | None:
+        """Return the bodies where all of them are here and plain; None where one is not."""
+        values = plain_values(batch.columns.bodies)
+        if values is None or not batch.present <= BODIES.keys():
+            return None
+        bodies: list[Body] = [_HIDDEN] * len(values)
+        try:
+            for kind in batch.present:
+                places = batch.of_kinds((kind,))
+                found = self._adapter(kind).validate_python([values[at] for at in places])
+                for at, body in zip(places, found, strict=True):
+                    bodies[at] = body
+        except ValidationError:
+            return None
+        return bodies
 
-    return log.each(fault)
+    def _adapter(self, kind: str) -> TypeAdapter[list[Body]]:
+        if kind not in self._adapters:
+            self._adapters[kind] = TypeAdapter(list[BODIES[kind]])  # type: ignore[misc]
+        return self._adapters[kind]
 
+    def _read_each(self, batch: Batch) -> Iterator[str]:
+        for at, body in enumerate(batch.columns.bodies):
+            batch.bodies.append(_HIDDEN)
+            if not body and not batch.columns.salts[at]:
+                kind = batch.fields.kinds[at]
+                if kind in NEVER_WITHHELD:
+                    yield f"{batch.name(at)}: its body is not here, and a {kind} is never withheld"
+                else:
+                    self._add_hole(batch, at)
+                continue
+            try:
+                batch.bodies[at] = read_body(batch.fields.kinds[at], body)
+            except IntegrityError as error:
+                yield f"{batch.name(at)}: {error.message}"
 
-def signature_faults(log: Evidence) -> Iterator[str]:
-    """Yield the entries whose author signature is missing, wrong or out of place."""
-    author = VerifierKey.parse(log.genesis.author_key)
-
-    def fault(index: int, stored: StoredEntry) -> str:
-        if not BODIES[log.envelopes[index].kind].signed:
-            return "it carries a signature, its kind has none" if stored.signature else ""
-        if not stored.signature:
-            return "the author's signature is missing"
-        verify_signature(
-            signed_text(log.key.name, log.leaves[index].hex()), stored.signature, author
+    def _add_hole(self, batch: Batch, at: int) -> None:
+        self._holes.append(
+            Hole(
+                sequence=batch.start + at,
+                leaf=batch.leaves[at].hex(),
+                kind=batch.fields.kinds[at],
+                subject=batch.fields.subjects[at],
+            )
         )
+
+
+class GenesisCheck(Examination):
+    """The first entry names the log's key, and is the only one of its kind."""
+
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Yield a first entry of another kind or key, and a second one."""
+        if batch.start == 0:
+            first = batch.bodies[0]
+            if not isinstance(first, Genesis):
+                raise IntegrityError(f"entry 0 is a {batch.fields.kinds[0]}, not the genesis")
+            for vkey in (first.log_key, first.author_key):
+                fault = _key_fault(vkey)
+                if fault:
+                    yield f"entry 0 (genesis {batch.fields.ids[0]}): {fault}"
+        for at in batch.of_kinds((Genesis.kind,)):
+            if batch.start + at:
+                identifier = batch.fields.ids[at]
+                yield f"entry {batch.start + at} (genesis {identifier}) is a second first entry"
+
+    def close(self) -> Iterator[str]:
+        """Yield when no key of the log is the one that the reader trusts."""
+        if not self.log.chain.knows(str(self.log.key)):
+            named = self.log.chain.log_at(1)
+            yield f"entry 0 (genesis) names the key {named}, not {self.log.key}"
+
+
+class IdCheck(Examination):
+    """Identifiers are used once."""
+
+    def __init__(self, log: Evidence) -> None:
+        super().__init__(log)
+        # Eight bytes an identifier instead of a hundred; parts bound what `close` needs at a time.
+        self._hashes = tuple(array("q") for _ in range(_ID_PARTS))
+
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Remember the identifiers."""
+        hashes = self._hashes
+        for value in map(hash, batch.fields.ids):
+            hashes[value % _ID_PARTS].append(value)
+        return iter(())
+
+    def close(self) -> Iterator[str]:
+        """Yield the entries whose identifier was used before."""
+        suspects: set[int] = set()
+        for part in self._hashes:
+            if len(set(part)) != len(part):
+                suspects.update(value for value, count in Counter(part).items() if count > 1)
+        if suspects:
+            yield from self._repeated(suspects)
+
+    def _repeated(self, suspects: set[int]) -> Iterator[str]:
+        first: dict[str, int] = {}
+        for stored in self.log.source.records():
+            if stored.sequence >= self.log.head.size:
+                break
+            identifier = read_outline(stored.envelope).id
+            if hash(identifier) in suspects:
+                before = first.setdefault(identifier, stored.sequence)
+                if before != stored.sequence:
+                    yield f"{name_of(stored)}: entry {before} has the same id"
+
+
+class RefCheck(Examination):
+    """Entries refer to earlier entries only."""
+
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Yield the entries that refer to something else."""
+        places = [at for at, refs in enumerate(batch.fields.refs, batch.start) for _ in refs[::67]]
+        refs = ",".join(filter(None, batch.fields.refs)).replace('"', "").split(",")
+        found = self.log.tree.positions(map(bytes.fromhex, refs if places else ()))
+        for at, ref, position in zip(places, refs, found, strict=bool(places)):
+            if not 0 <= position < at:
+                name = batch.name(at - batch.start)
+                yield f"{name}: it refers to {ref}, which is no earlier entry"
+
+
+class SignatureCheck(Examination):
+    """The author signed what only an author may say, and every change of the keys holds."""
+
+    def __init__(self, log: Evidence) -> None:
+        super().__init__(log)
+        self._signed = 0
+
+    def take(self, batch: Batch) -> Iterator[str]:
+        """Yield the entries whose signature is missing, wrong or out of place."""
+        places = set(batch.of_kinds(_SIGNED_KINDS))
+        self._signed += len(places)
+        if any(batch.columns.signatures):
+            places.update(at for at, text in enumerate(batch.columns.signatures) if text)
+        for at in sorted(places):
+            fault = self._fault(batch, at)
+            if fault:
+                yield f"{batch.name(at)}: {fault}"
+
+    def _fault(self, batch: Batch, at: int) -> str:
+        position, signature = batch.start + at, batch.columns.signatures[at]
+        if batch.fields.kinds[at] not in _SIGNED_KINDS:
+            return "it carries a signature, its kind has none"
+        if position in self.log.broken:
+            return self.log.broken[position]
+        if not signature:
+            return "the author's signature is missing"
+        text = signed_text(self.log.key.name, batch.leaves[at].hex())
+        try:
+            verify_signature(text, signature, self.log.chain.author_at(position))
+        except IntegrityError as error:
+            return error.message
         return ""
 
-    return log.each(fault)
+    def extent(self) -> str:
+        """Return how many entries are signed."""
+        return f"{self._signed} signed entries"
+
+
+_WITHHOLDING_KINDS = frozenset(body.kind for body in (Embargo, Reveal, Redaction))
+_SIGNED_KINDS = frozenset(kind for kind, body in BODIES.items() if body.signed)
+_HIDDEN = Hidden()
+
+
+def _key_fault(vkey: str) -> str:
+    try:
+        VerifierKey.parse(vkey)
+    except IntegrityError as error:
+        return error.message
+    return ""
+
+
+def _index_fault(index: tuple[str | None, ...], told: tuple[str, ...]) -> str:
+    columns = zip(("id", "kind", "subject"), index, told, strict=True)
+    wrong = [f"{name} {found!r}" for name, found, true in columns if found != true]
+    return f"the store's index says {wrong[0]}"

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from workbench.errors import Fault, InvalidFileError
-from workbench.registry.located import Located, in_file_order, read_yaml
+from workbench.registry.located import Located, in_file_order, key_name, read_yaml
 from workbench.registry.proposal import PLACEHOLDER, Proposal
+from workbench.registry.proposal_versions import NEWEST, VERSIONS, unknown_to, version_of
 from workbench.registry.schema_faults import comment_hints, validated
 from workbench.scaffold.forms import blank_form, proposal_text
 
@@ -39,14 +40,41 @@ def proposal_faults(text: str, where: str) -> tuple[Located, Proposal | None, tu
     """
     document, prose = front_matter(text, where)
     proposal, faults = validated(Proposal, document, hints=proposal_hints)
+    if version_of(document.value) != document.get(("proposal",)):
+        # The version by itself is told below, in the words of a person who has another one.
+        own = f"{key_name(('proposal',))} must be"
+        faults = tuple(fault for fault in faults if not fault.message.startswith(own))
     prose_line = text.count("\n") - prose.count("\n") + 1
     left = tuple(
         Fault(where=f"{where}:{prose_line + i}", message=f"'{PLACEHOLDER}' is left in the prose")
         for i, line in enumerate(prose.split("\n"))
         if PLACEHOLDER in line
     )
-    faults = in_file_order([*faults, *left])
+    faults = in_file_order([*_version_faults(document), *faults, *left])
     return document, None if faults else proposal, faults
+
+
+def _version_faults(document: Located) -> list[Fault]:
+    """Return each key that the file's version of the form does not have, or an unknown version."""
+    said = document.get(("proposal",))
+    if isinstance(said, str) and said not in VERSIONS and PLACEHOLDER not in said:
+        known = " and ".join(VERSIONS)
+        return [
+            document.fault(
+                ("proposal",),
+                f"proposal {said!r} is not a version that this workbench reads ({known})",
+                f"write proposal: {NEWEST}, or install the workbench that wrote it",
+            )
+        ]
+    version = version_of(document.value)
+    return [
+        document.fault(
+            path,
+            f"{key_name(path)} is new in {since}, and this proposal says {version}",
+            f"write proposal: {since} (line {document.line(('proposal',))}), or remove it",
+        )
+        for path, since in unknown_to(version, document.value)
+    ]
 
 
 def parse_proposal(text: str, where: str) -> Proposal:

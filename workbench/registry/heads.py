@@ -15,6 +15,7 @@ from workbench.registry.notes import (
     verify_note,
 )
 
+_TAG = re.compile(r"<[^<>\n]*>")
 _SIZE = re.compile(r"(0|[1-9][0-9]{0,18})\Z")
 
 
@@ -69,3 +70,27 @@ def verify_head(note: str, key: VerifierKey) -> SignedHead:
     if head.origin != key.name:
         raise IntegrityError(f"the tree head is of log {head.origin!r}, the key of {key.name!r}")
     return head
+
+
+def head_name(head: SignedHead) -> str:
+    """Return a file name for a head: its size and the first bytes of its root."""
+    return f"{head.size}-{head.root[:4].hex()}"
+
+
+def heads_in(text: str) -> list[tuple[str, int, bytes]]:
+    """Return the tree heads (origin, size, root) that stand in a text or HTML, as in a chronicle.
+
+    They may be unsigned: whoever kept the text vouches for it.
+    """
+    found = []
+    lines = [line.strip() for line in _TAG.sub("\n", text).split("\n")]
+    for origin, size, encoded in zip(lines, lines[1:], lines[2:], strict=False):
+        if not _SIZE.match(size) or not origin or " " in origin:
+            continue
+        try:
+            root = from_base64(encoded)
+        except ValueError:
+            continue
+        if len(root) == HASH_SIZE:
+            found.append((origin, int(size), root))
+    return found

@@ -18,6 +18,10 @@ AUTHOR_KEY = "author.key"
 LAST_HEAD = "last-head"
 SYNCED_HEAD = "last-head.synced"
 """An older head, durable: what is left of the last one if a loss of power tears its file."""
+RETIRED = "retired-"
+"""Follows the name of a key file and a dot, and precedes the id of a key that was replaced."""
+WAITING = ".next"
+"""Follows the name of a key file that waits to take the place of another."""
 _READS = 5
 _LONGEST_HEAD = 4096
 
@@ -36,8 +40,8 @@ class Keys:
 
     def are_replaced(self) -> bool:
         """Return whether the files now hold other keys than these."""
-        # Whoever replaces a file changes the folder; the last head is written in place.
-        return self.folder.stat().st_mtime_ns != self.stamp[0] and _stamp(self.folder) != self.stamp
+        # By inode: a folder's time of change is too coarse to tell two changes of one moment apart.
+        return _stamp(self.folder) != self.stamp
 
     @cached_property
     def _last(self) -> Path:
@@ -114,7 +118,7 @@ class Keys:
             raise
 
     def _retired(self, role: str) -> list[SigningKey]:
-        paths = sorted(self.folder.glob(f"{role}*.retired-*"))
+        paths = sorted(self.folder.glob(f"{role}.key.{RETIRED}*"))
         return [SigningKey.parse(path.read_bytes().decode("utf-8", "replace")) for path in paths]
 
     def _after_power_loss(self, path: Path, data: bytes, error: IntegrityError) -> SignedHead:
@@ -132,8 +136,8 @@ class Keys:
 
 def _stamp(folder: Path) -> tuple[int, ...]:
     """Return times and identities that change when a key file of the folder is replaced."""
-    found = [folder.stat().st_mtime_ns]
-    for name in (LOG_KEY, AUTHOR_KEY):
+    found: list[int] = []
+    for name in (LOG_KEY, AUTHOR_KEY, f"{LOG_KEY}{WAITING}", f"{AUTHOR_KEY}{WAITING}"):
         try:
             status = (folder / name).stat()
         except FileNotFoundError:

@@ -2,17 +2,30 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
-from workbench.registry.entries import Body, Genesis, KeyRotation
+from workbench.registry.drafts import wish
+from workbench.registry.entries import Body, Genesis, Predecessor, Redaction
 from workbench.registry.heads import SignedHead, parse_head
 from workbench.registry.keys import Keys, create_keys, load_keys
-from workbench.registry.log import RECORD_FORMAT, Entry, LogSource, StoredEntry, read_entry
-from workbench.registry.merkle import tree_root
+from workbench.registry.log import (
+    RECORD_FORMAT,
+    Columns,
+    Entry,
+    KeysInForce,
+    LogSource,
+    ReplayedTree,
+    StoredEntry,
+    columns_of,
+    read_entry,
+)
+from workbench.registry.redaction import What, pending_erasures, require_redactable
+from workbench.registry.rotation import KeyChain, Role, Why
 from workbench.registry.store import Store, create_store, open_store, read_store
-from workbench.registry.writer import Clock, Entropy, Writer, wish
+from workbench.registry.writer import Clock, Entropy, Writer, stored_chain
 
 __all__ = ["Entry", "Ledger", "LogSource", "SignedHead"]
 
@@ -38,6 +51,7 @@ class Ledger:
         actor: str,
         clock: Clock,
         lab_name: str,
+        predecessor: Predecessor | None = None,
         entropy: Entropy = os.urandom,
     ) -> "Ledger":
         """Make keys, store and first entry of a new log.
@@ -49,6 +63,7 @@ class Ledger:
             actor: recorded as the author of entries.
             clock: returns the present moment with its time zone.
             lab_name: recorded in the first entry.
+            predecessor: the log that this one continues, if there is one.
             entropy: source of salts and identifiers; only tests pass another one.
 
         Raises:
@@ -62,6 +77,7 @@ class Ledger:
             record_format=RECORD_FORMAT,
             log_key=str(keys.log.verifier),
             author_key=str(keys.author.verifier),
+            predecessor=predecessor,
         )
         try:
             with store.lock():
@@ -97,13 +113,16 @@ class Ledger:
         keys = load_keys(keys_dir, origin)
         store = open_store(url)
         writer = Writer(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
+        ledger = cls(store=store, origin=origin, keys=keys, writer=writer)
         try:
             with store.lock():
+                writer.take_up_keys()
                 writer.healed_tree(store.tree())
+                ledger._erase_redacted()
         except BaseException:
             store.close()
             raise
-        return cls(store=store, origin=origin, keys=keys, writer=writer)
+        return ledger
 
     @classmethod
     def inspect(cls, *, url: str, origin: str, keys_dir: Path | None = None) -> "Ledger":
@@ -128,15 +147,23 @@ class Ledger:
         """Identity of the log."""
         return self._origin
 
-    def append(self, body: Body, *, subject: str, refs: Sequence[str] = ()) -> Entry:
+    def now(self) -> datetime:
+        """Return the moment by the clock that stamps entries."""
+        return self._writing().now()
+
+    def append(
+        self, body: Body, *, subject: str, refs: Sequence[str] = (), at_size: int | None = None
+    ) -> Entry:
         """Add an entry, make it durable, sign the tree head that covers it.
 
         Args:
             body: what happened.
             subject: experiment folder ``NNNN-slug``, ``lab`` or ``recipe:NAME@V``.
             refs: leaf hashes (hexadecimal) of the earlier entries that it rests on.
+            at_size: how many entries the log must have; for an entry that says what was known.
 
         Raises:
+            ConflictError: the log has another size than ``at_size``; nothing was recorded.
             InvalidFileError: the body, the subject or a reference cannot be recorded.
             NotFoundError: a reference is to no entry of this log.
             IntegrityError: the store is not a continuation of the last signed head.
@@ -144,41 +171,58 @@ class Ledger:
                 disk filled up or the server went away after the commit: then the entry is there,
                 and the next writer signs it.
         """
-        return self._writing().append_in_turn(wish(body, subject, refs))
+        return self._writing().append_in_turn(wish(body, subject, refs, at_size=at_size))
 
-    def rotate(
-        self, body: KeyRotation, *, replace_keys: Callable[[], None], refs: Sequence[str] = ()
-    ) -> Entry:
-        """Record that a key is replaced, replace it, and sign the head with the keys then in force.
+    def rotate(self, role: Role, *, why: Why, reason: str) -> Entry:
+        """Replace a key of this log and return the entry that says so, signed by both keys.
 
-        Args:
-            body: carries both signatures already.
-            replace_keys: changes the key files, and is safe to repeat. It is called once the entry
-                is durable; if the process dies before it ended, the next writer is refused until
-                the files are those that the entry names.
-            refs: as of `append`.
+        The old private key stays beside the new one, for as long as its owner wants to keep it. A
+        crash leaves the old key in force or the new one; the next use of the log settles which.
 
         Raises:
             IntegrityError: the store is not a continuation of the last signed head.
-            StoreUnavailableError: the store cannot be written; nothing was recorded.
+            StoreUnavailableError: the store cannot be written; the old key stays in force.
         """
-        writer, wanted = self._writing(), wish(body, "lab", refs)
+        writer = self._writing()
         with self._store.lock():
-            writer.settle()
-            return writer.append(wanted, before_signing=replace_keys)
+            return writer.rotate(role, why=why, reason=reason)
 
-    def erase(self, sequence: int, *, by: int) -> None:
-        """Erase body and salt of an entry that the later redaction entry ``by`` refers to.
+    def redact(self, target: Entry, *, what: What, reason: str) -> Entry:
+        """Record that an entry's body is erased, then erase it and its salt from the store.
 
-        May be repeated, and must be if the process died meanwhile.
+        A crash in between leaves the record, and the body is erased when the log is next opened.
 
         Raises:
-            IntegrityError: there is no such redaction.
+            InvalidFileError: no reason is given.
+            ConflictError: the entry is of a kind that is never erased, or erased already.
             StoreUnavailableError: the store cannot be written, or somebody is reading it.
         """
-        self._writing()
+        require_redactable(target, reason=reason)
+        body = Redaction(what=what, reason=reason)
+        entry = self.append(body, subject=target.subject, refs=[target.leaf])
         with self._store.lock():
+            self._erase_redacted()
+        return entry
+
+    def _erase_redacted(self) -> None:
+        """Erase what a signed redaction names and is still there. The caller holds the lock."""
+        below = self.head().size
+        redactions = list(self._store.records(below=below, kind=Redaction.kind))
+        if not redactions:
+            return
+        pending = pending_erasures(
+            redactions, self._store.records(below=below), self.chain(), self.origin
+        )
+        for sequence, by in list(pending):
             self._store.erase(sequence, by=by)
+
+    def chain(self) -> KeyChain:
+        """Return the keys that spoke for this log, up to its last durable entry, verified.
+
+        Raises:
+            IntegrityError: the first entry is missing, or a rotation is not what it must be.
+        """
+        return stored_chain(self._store, self.origin)
 
     def hashes(self, level: int, start: int, stop: int) -> list[bytes]:
         """Return roots of complete subtrees of 256**level leaves; of level 0 the leaf hashes.
@@ -243,26 +287,34 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def records(self) -> Iterator[StoredEntry]:
-        """Yield the bytes of the entries that the newest signed head covers, unchecked."""
-        yield from self._store.records(below=self.head().size)
+    def records(self, *, since: int = 0) -> Iterator[StoredEntry]:
+        """Yield the entries that the newest signed head covers, unchecked, from ``since`` on."""
+        yield from self._store.records(since=since, below=self.head().size)
 
-    def notes(self) -> list[str]:
-        """Return every head that was signed, oldest first."""
-        return [note for _, note in self._store.heads()]
+    def columns(self) -> Iterator[Columns]:
+        """Yield the same entries in batches."""
+        return columns_of(self.records())
 
-    def faults(self, leaves: Sequence[bytes]) -> list[str]:
-        """Return where the store's tree and heads contradict these leaf hashes of its entries."""
+    def notes(self) -> Iterator[str]:
+        """Yield every head that was signed, oldest first."""
+        for _, note in self._store.heads():
+            yield note
+
+    def faults(self, tree: ReplayedTree, keys: KeysInForce | None) -> Iterator[str]:  # noqa: ARG002
+        """Yield where the store's tree and heads contradict the tree over its entries."""
         # Read in this order, because another process may append meanwhile: the store's newest head
         # is never older than the one kept beside the keys, nor its tree than its newest head.
         last = self._keys.last_head() if self._keys else None
-        heads = [(size, parse_head(note).size) for size, note in self._store.heads()]
-        tree = self._store.tree()
-        found = [f"the head in row {row} is of size {size}" for row, size in heads if row != size]
-        newest = heads[-1][1] if heads else 0
+        newest = 0
+        for newest, note in self._store.heads():
+            size = parse_head(note).size
+            if size != newest:
+                yield f"the head in row {newest} is of size {size}"
+        stored = self._store.tree()
         if last is not None and last.size > newest:
-            found.append(f"a head of size {last.size} was signed, the newest here has {newest}")
-        stored = self._store.leaves(tree.size)
-        if tree_root([*leaves, *stored[len(leaves) :]]) != tree.root():
-            found.append("the store's tree is not that of its entries")
-        return found
+            yield f"a head of size {last.size} was signed, the newest here has {newest}"
+        frontier = tree.frontier()
+        for entry in self._store.records(since=tree.size, below=stored.size):
+            frontier = frontier.appended(entry.leaf)
+        if frontier.root() != stored.root():
+            yield "the store's tree is not that of its entries"

@@ -18,6 +18,12 @@ def leaf_hash(data: bytes) -> bytes:
     return hashlib.sha256(b"\x00" + data).digest()
 
 
+def leaf_hashes(entries: Iterable[bytes]) -> list[bytes]:
+    """Return `leaf_hash` of each."""
+    sha256 = hashlib.sha256
+    return [sha256(b"\x00" + data).digest() for data in entries]
+
+
 def node_hash(left: bytes, right: bytes) -> bytes:
     """Return SHA-256(0x01 ‖ left ‖ right) (RFC 6962, section 2.1)."""
     return hashlib.sha256(b"\x01" + left + right).digest()
@@ -79,9 +85,15 @@ def frontier_of(leaf_hashes: Iterable[bytes]) -> Frontier:
     return frontier
 
 
-def tree_root(leaf_hashes: Iterable[bytes]) -> bytes:
+def tree_root(leaves: Iterable[bytes]) -> bytes:
     """Return the root of the tree over these leaf hashes."""
-    return frontier_of(leaf_hashes).root()
+    sha256, level = hashlib.sha256, list(leaves)
+    while len(level) > 1:
+        # A last hash without a sibling rises as it is: the tree of RFC 6962, level by level.
+        pairs = zip(level[::2], level[1::2], strict=False)
+        paired = [sha256(b"\x01" + left + right).digest() for left, right in pairs]
+        level = [*paired, *level[len(paired) * 2 :]]
+    return level[0] if level else EMPTY_ROOT
 
 
 def inclusion_proof(leaf_hashes: Sequence[bytes], index: int) -> list[bytes]:
@@ -94,7 +106,7 @@ def inclusion_proof(leaf_hashes: Sequence[bytes], index: int) -> list[bytes]:
         raise IndexError(f"leaf {index} is not in a tree of {len(leaf_hashes)}")
     if len(leaf_hashes) == 1:
         return []
-    split = _split(len(leaf_hashes))
+    split = largest_power_below(len(leaf_hashes))
     left, right = leaf_hashes[:split], leaf_hashes[split:]
     if index < split:
         return [*inclusion_proof(left, index), tree_root(right)]
@@ -116,14 +128,14 @@ def _subproof(leaves: Sequence[bytes], old_size: int, *, known: bool) -> list[by
     # known: the verifier already holds this subtree's root as (part of) the old root.
     if old_size == len(leaves):
         return [] if known else [tree_root(leaves)]
-    split = _split(len(leaves))
+    split = largest_power_below(len(leaves))
     left, right = leaves[:split], leaves[split:]
     if old_size <= split:
         return [*_subproof(left, old_size, known=known), tree_root(right)]
     return [*_subproof(right, old_size - split, known=False), tree_root(left)]
 
 
-def _split(size: int) -> int:
+def largest_power_below(size: int) -> int:
     """Return the largest power of two below the size."""
     return 1 << ((size - 1).bit_length() - 1)
 

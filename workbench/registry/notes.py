@@ -11,12 +11,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from workbench.errors import IntegrityError
 
-_ED25519 = b"\x01"
-_ID_SIZE = 4
+ED25519 = b"\x01"
+"""Signature type of a plain Ed25519 signature of the note's text."""
+COSIGNATURE = b"\x04"
+"""Signature type of a witness's time-stamped Ed25519 signature (C2SP tlog-cosignature)."""
+ID_SIZE = 4
+MAX_SIGNATURES = 64
 _NAME = re.compile(r"[^\s+]+\Z")
 _VKEY = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\Z")
 _PRIVATE = re.compile(r"PRIVATE\+KEY\+([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\n?\Z")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+_NAMES = {ED25519: "an Ed25519", COSIGNATURE: "a witness's cosigning (Ed25519, type 4)"}
 _SIGNATURE_LINE = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/=]+)\Z")
 
 
@@ -37,8 +42,73 @@ def to_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _key_id(name: str, public: bytes) -> bytes:
-    return hashlib.sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:_ID_SIZE]
+def key_id(name: str, algorithm: bytes, public: bytes) -> bytes:
+    """Return the first four bytes of SHA-256(name ‖ newline ‖ algorithm ‖ key)."""
+    return hashlib.sha256(name.encode() + b"\n" + algorithm + public).digest()[:ID_SIZE]
+
+
+def public_key(seed: bytes) -> bytes:
+    """Return the 32 public bytes of an Ed25519 private key."""
+    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+
+
+def vkey_text(name: str, algorithm: bytes, public: bytes) -> str:
+    """Return the C2SP vkey, ``name+id+key``."""
+    return f"{name}+{key_id(name, algorithm, public).hex()}+{to_base64(algorithm + public)}"
+
+
+def parse_vkey(vkey: str, algorithm: bytes) -> tuple[str, bytes]:
+    """Return the name and the 32 public bytes of a C2SP vkey of this signature type.
+
+    Raises:
+        IntegrityError: the text is not such a vkey, or its id does not fit.
+    """
+    match = _VKEY.match(vkey.strip())
+    if not match:
+        raise IntegrityError(f"verifier key {vkey!r} is not of the form name+id+key")
+    name, named_id, text = match.groups()
+    public = _key_material(text, vkey, algorithm)
+    found = key_id(name, algorithm, public).hex()
+    if found != named_id:
+        raise IntegrityError(f"verifier key {vkey!r} has id {found}, not {named_id}")
+    return name, public
+
+
+def private_text(name: str, algorithm: bytes, seed: bytes) -> str:
+    """Return a private key as one line, as Go's ``note`` writes it. Secret."""
+    named_id = key_id(name, algorithm, public_key(seed)).hex()
+    return f"PRIVATE+KEY+{name}+{named_id}+{to_base64(algorithm + seed)}\n"
+
+
+def parse_private(text: str, algorithm: bytes) -> tuple[str, bytes]:
+    """Return the name and the seed that `private_text` wrote. No message shows the secret.
+
+    Raises:
+        IntegrityError: the text is not a private key of this signature type.
+    """
+    match = _PRIVATE.match(text)
+    if not match:
+        raise IntegrityError("the private key file is not of the form PRIVATE+KEY+name+id+key")
+    name, named_id, secret = match.groups()
+    try:
+        data = from_base64(secret)
+    except ValueError:
+        data = b""
+    if data[:1] != algorithm or len(data) != 33:
+        raise IntegrityError(f"the private key of {name!r} is not {_NAMES[algorithm]} key")
+    if key_id(name, algorithm, public_key(data[1:])).hex() != named_id:
+        raise IntegrityError(f"the private key of {name!r} does not have the id {named_id}")
+    return name, data[1:]
+
+
+def refuse_key_name(name: str) -> None:
+    """Refuse what cannot be the name of a key.
+
+    Raises:
+        IntegrityError: it is empty, or has a space or a plus.
+    """
+    if not _NAME.match(name):
+        raise IntegrityError(f"key name {name!r} is empty or has a space or a plus")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +122,11 @@ class VerifierKey:
     @cached_property
     def key_id(self) -> bytes:
         """First four bytes of SHA-256(name ‖ newline ‖ 0x01 ‖ key)."""
-        return _key_id(self.name, self.public)
+        return key_id(self.name, ED25519, self.public)
 
     def __str__(self) -> str:
         """Return the C2SP vkey, ``name+id+key``."""
-        return f"{self.name}+{self.key_id.hex()}+{to_base64(_ED25519 + self.public)}"
+        return vkey_text(self.name, ED25519, self.public)
 
     @classmethod
     def parse(cls, vkey: str) -> "VerifierKey":
@@ -65,14 +135,8 @@ class VerifierKey:
         Raises:
             IntegrityError: the text is not a vkey of an Ed25519 key, or its id does not fit.
         """
-        match = _VKEY.match(vkey.strip())
-        if not match:
-            raise IntegrityError(f"verifier key {vkey!r} is not of the form name+id+key")
-        name, key_id, text = match.groups()
-        key = cls(name=name, public=_key_material(text, vkey))
-        if key.key_id.hex() != key_id:
-            raise IntegrityError(f"verifier key {vkey!r} has id {key.key_id.hex()}, not {key_id}")
-        return key
+        name, public = parse_vkey(vkey, ED25519)
+        return cls(name=name, public=public)
 
     def accepts(self, signature: bytes, message: bytes) -> bool:
         """Return whether the 64 bytes are this key's signature of the message."""
@@ -87,13 +151,22 @@ class VerifierKey:
         return Ed25519PublicKey.from_public_bytes(self.public)
 
 
-def _key_material(text: str, shown: str) -> bytes:
+def accepts(public: bytes, signature: bytes, message: bytes) -> bool:
+    """Return whether the 64 bytes are the Ed25519 key's signature of the message."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _key_material(text: str, shown: str, algorithm: bytes) -> bytes:
     try:
         data = from_base64(text)
     except ValueError as error:
         raise IntegrityError(f"key {shown!r} is not base64: {error}") from error
-    if data[:1] != _ED25519 or len(data) != 33:
-        raise IntegrityError(f"key {shown!r} is not an Ed25519 key")
+    if data[:1] != algorithm or len(data) != 33:
+        raise IntegrityError(f"key {shown!r} is not {_NAMES[algorithm]} key")
     return data[1:]
 
 
@@ -106,8 +179,7 @@ class SigningKey:
     """32 bytes; the Ed25519 private key."""
 
     def __post_init__(self) -> None:
-        if not _NAME.match(self.name):
-            raise IntegrityError(f"key name {self.name!r} is empty or has a space or a plus")
+        refuse_key_name(self.name)
 
     @cached_property
     def verifier(self) -> VerifierKey:
@@ -116,8 +188,7 @@ class SigningKey:
 
     def to_text(self) -> str:
         """Return the private key as one line. Secret."""
-        key_id = self.verifier.key_id.hex()
-        return f"PRIVATE+KEY+{self.name}+{key_id}+{to_base64(_ED25519 + self.seed)}\n"
+        return private_text(self.name, ED25519, self.seed)
 
     @classmethod
     def parse(cls, text: str) -> "SigningKey":
@@ -126,20 +197,8 @@ class SigningKey:
         Raises:
             IntegrityError: the text is not such a key.
         """
-        match = _PRIVATE.match(text)
-        if not match:
-            raise IntegrityError("the private key file is not of the form PRIVATE+KEY+name+id+key")
-        name, key_id, secret = match.groups()
-        try:
-            data = from_base64(secret)
-        except ValueError:
-            data = b""
-        if data[:1] != _ED25519 or len(data) != 33:
-            raise IntegrityError(f"the private key of {name!r} is not an Ed25519 key")
-        key = cls(name=name, seed=data[1:])
-        if key.verifier.key_id.hex() != key_id:
-            raise IntegrityError(f"the private key of {name!r} does not have the id {key_id}")
-        return key
+        name, seed = parse_private(text, ED25519)
+        return cls(name=name, seed=seed)
 
     def signature(self, text: str) -> str:
         """Return base64 of key id ‖ Ed25519 signature, as it stands on a signature line."""
@@ -171,9 +230,9 @@ def verify_signature(text: str, signature: str, key: VerifierKey) -> None:
         data = from_base64(signature)
     except ValueError as error:
         raise IntegrityError(f"a signature is malformed: {error}") from error
-    if data[:_ID_SIZE] != key.key_id:
+    if data[:ID_SIZE] != key.key_id:
         raise IntegrityError(f"a signature is not by the key {key}")
-    if not key.accepts(data[_ID_SIZE:], text.encode()):
+    if not key.accepts(data[ID_SIZE:], text.encode()):
         raise IntegrityError(f"a signature by {key.name!r} does not fit what it signs")
 
 
@@ -202,6 +261,8 @@ def split_note(note: str) -> tuple[str, list[tuple[str, str]]]:
     lines = tail.split("\n")
     if not separator or lines.pop() != "" or not lines or _has_control_characters(note):
         raise IntegrityError("a signed note is a text, a blank line and signature lines")
+    if len(lines) > MAX_SIGNATURES:
+        raise IntegrityError(f"the note has {len(lines)} signatures, more than {MAX_SIGNATURES}")
     matches = [_SIGNATURE_LINE.match(line) for line in lines]
     signatures = [(match[1], match[2]) for match in matches if match]
     if len(signatures) != len(lines):
@@ -211,7 +272,7 @@ def split_note(note: str) -> tuple[str, list[tuple[str, str]]]:
 
 def _names_key(signature: str, key: VerifierKey) -> bool:
     try:
-        return from_base64(signature)[:_ID_SIZE] == key.key_id
+        return from_base64(signature)[:ID_SIZE] == key.key_id
     except ValueError as error:
         raise IntegrityError(f"a signature line of the note is malformed: {error}") from error
 

@@ -1,9 +1,16 @@
-"""The typed front matter of ``proposal.md``: every field that a person fills in by hand."""
+"""The typed front matter of ``proposal.md``: every field that a person fills in by hand.
+
+`Proposal` is the newest version of the form and what all other code reads. A version that was used
+once stays readable for ever: `proposal_versions` has them all, and how an older one is upgraded.
+"""
 
 import re
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from workbench.canonical import Json
+from workbench.registry.proposal_versions import upgraded
 
 ClaimKind: TypeAlias = Literal["superior", "superior_by", "non_inferior", "equivalent"]
 
@@ -17,7 +24,8 @@ def _answered(text: str) -> str:
     return text.strip()
 
 
-Text = Annotated[str, AfterValidator(_answered)]
+_OWED: Json = {"minLength": 1, "not": {"pattern": PLACEHOLDER}}
+Text = Annotated[str, AfterValidator(_answered), Field(json_schema_extra=_OWED)]
 """A sentence written by a person: not empty, not the scaffold's placeholder."""
 
 
@@ -62,6 +70,9 @@ class PrimaryMeasure(_Strict):
 
     metric: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     evaluation_set: Literal["sealed_test"]
+    evaluation_set_hash: str = Field(default="", pattern=r"^(sha256:[0-9a-f]{64})?$")
+    """What `DataState.evaluation_sets` must say of that set; empty for whatever is built. Since v2.
+    """
     step_rule: Literal["final"]
     direction: Literal["minimize", "maximize"]
 
@@ -126,6 +137,15 @@ class Actions(_Strict):
     void: Text
 
 
+class Noise(_Strict):
+    """How much the primary metric varies between the seeds of one arm at full scale."""
+
+    sd: float = Field(gt=0)
+    """Standard deviation, in the metric's unit."""
+    source: Text
+    """Where the number is from: a run, an experiment, a paper."""
+
+
 class DecisionRule(_Strict):
     """How the verdict follows from the numbers."""
 
@@ -136,6 +156,10 @@ class DecisionRule(_Strict):
     alpha: float = Field(gt=0, lt=0.5)
     multiplicity: Literal["none"]
     """One registered claim: nothing to correct for."""
+    noise: Noise | None = None
+    """What the power is computed from; absent to take what the lab has measured. Since v2."""
+    underpowered: bool = False
+    """Registered in the knowledge that a true effect will probably not be shown. Since v2."""
     actions: Actions
 
     @property
@@ -168,6 +192,8 @@ class Divergence(_Strict):
 class Contingency(_Strict):
     """A planned response to something that may happen."""
 
+    phase: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    """A phase of the recipe, or ``any``. Since v2."""
     when: Text
     then: Text
     max_uses: int = Field(ge=1)
@@ -208,10 +234,22 @@ class PromotionPlan(_Lists):
     forecast: ForecastPlan
 
 
-class Proposal(_Lists):
-    """The front matter of a proposal, version 1."""
+class EmbargoPlan(_Strict):
+    """Until when the entries are withheld from the published log."""
 
-    proposal: Literal["v1"]
+    until: str = Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+    """RFC 3339 date; promised to be revealed by its end, in UTC."""
+    reason: Text
+
+
+class Proposal(_Lists):
+    """The front matter of a proposal, version 2.
+
+    Validation upgrades the values of an older version first, so that what was registered under it
+    is read as what it would be today.
+    """
+
+    proposal: Literal["v2"]
     title: Text
     owner: Text
     kind: Literal["data_mixture", "balance", "schedule", "architecture", "optimizer", "other"]
@@ -228,8 +266,15 @@ class Proposal(_Lists):
     contingencies: tuple[Contingency, ...] = ()
     promotion: PromotionPlan
     budget_cap_device_hours: float = Field(gt=0, strict=True)
+    embargo: EmbargoPlan | None = None
+    """Since v2."""
     proxy_infidelities: tuple[Text, ...] = Field(min_length=1)
     threats_to_validity: tuple[Text, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _newest(cls, value: Json) -> Json:
+        return upgraded(value)
 
     @model_validator(mode="after")
     def _consistent(self) -> "Proposal":

@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,6 +61,29 @@ def dirty_files(root: Path, *, outputs: Sequence[str] = ()) -> list[str]:
     )  # fmt: skip
     # Each record is two letters of state, a space and the path.
     return sorted(record[3:] for record in (answer or "").split("\0") if record)
+
+
+def changed_files(
+    root: Path, before: str, after: str, *, outputs: Sequence[str] = ()
+) -> list[str] | None:
+    """Return the files that differ between two commits, relative to the repository, sorted.
+
+    None where one of the commits is not in this repository.
+
+    Args:
+        root: a folder of the work tree.
+        before: a commit.
+        after: another one.
+        outputs: folders below the root whose changes do not count.
+    """
+    excluded = [f":(exclude){folder}" for folder in outputs]
+    try:
+        answer = _git(
+            root, "diff", "--name-only", "--no-renames", "-z", before, after, "--", ":/", *excluded
+        )
+    except ConflictError:
+        return None
+    return None if answer is None else sorted(name for name in answer.split("\0") if name)
 
 
 def ensure_repository(root: Path) -> bool:
@@ -146,8 +170,18 @@ def host() -> dict[str, str]:
         "cpus": str(os.cpu_count() or 0),
         "usable_cpus": str(len(os.sched_getaffinity(0))),
         "memory_bytes": str(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+        "accelerators": _accelerators(),
     }
     return {key: value for key, value in facts.items() if value}
+
+
+def _accelerators(driver: Path = Path("/proc/driver/nvidia/gpus")) -> str:
+    """Return ``2 × NVIDIA H200`` and the like as the kernel driver tells it, empty without one."""
+    models: Counter[str] = Counter()
+    for file in sorted(driver.glob("*/information")):
+        found = re.search(r"^Model:\s*(.+)$", file.read_text("utf-8"), re.MULTILINE)
+        models[found[1].strip() if found else "unknown"] += 1
+    return ", ".join(f"{count} × {model}" for model, count in sorted(models.items()))
 
 
 def _cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -1,42 +1,41 @@
-"""Writing and reading the published log: static files from which a stranger verifies everything.
+"""Writing the published log: static files from which a stranger verifies everything.
 
-``checkpoint`` (the signed head, so named by C2SP), ``tile/…`` (hashes and envelopes),
-``bodies/…`` (what the envelopes bind), ``log.vkey`` and ``author.vkey``.
+Only what is new is read and written. `workbench.registry.published` reads the files again.
 """
 
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby, islice, zip_longest
 from pathlib import Path
+from typing import Protocol
 
-from workbench.errors import IntegrityError, NotFoundError
-from workbench.registry.entries import Genesis
-from workbench.registry.files import write_atomic
+from workbench.errors import IntegrityError
+from workbench.registry.embargo import Hole, Withholding, withholding_of
+from workbench.registry.entries import Embargo, Redaction, Reveal
+from workbench.registry.files import sync_folder, write_atomic
 from workbench.registry.heads import SignedHead, parse_head, verify_head
-from workbench.registry.log import Entry, RawLog, StoredEntry, read_entry
+from workbench.registry.log import Entry, LogSource, RawLog, StoredEntry, name_of, read_outline
 from workbench.registry.merkle import tree_root
-from workbench.registry.notes import VerifierKey
-from workbench.registry.tiles import (
-    WIDTH,
-    Tile,
-    level_tiles,
-    levels_of,
-    read_bundle,
-    read_tile,
-    write_bundle,
-)
+from workbench.registry.proofs import TileHashes
+from workbench.registry.published import AUTHOR_VKEY, CHECKPOINT, LOG_VKEY, PublishedLog
+from workbench.registry.rotation import KeyChain, chain_of
+from workbench.registry.tiles import WIDTH, GrowingTiles, Tile, body_line, write_bundle
 
-CHECKPOINT = "checkpoint"
-LOG_VKEY = "log.vkey"
-AUTHOR_VKEY = "author.vkey"
-# The body is between fixed ends, so that its bytes are taken as they stand and never re-serialised.
-_BODY_LINE = re.compile(
-    rb'\{"body":(.*),"salt":"([0-9a-f]{32})","sequence":(0|[1-9][0-9]*),'
-    rb'"signature":"([A-Za-z0-9+/=]*)"\}'
-)
+__all__ = ["PublishSummary", "PublishedLog", "publish"]
+
+_STAGED = re.compile(r"\.(.+)\.covered-by-([0-9]+)")
+"""Bodies that a redaction emptied, waiting for the head that covers it."""
+
+
+class PublishableLog(LogSource, RawLog, Protocol):
+    """A log whose bytes and whose entries can be read."""
+
+    def head(self) -> SignedHead:
+        """Return the newest signed head."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,199 +53,212 @@ class PublishSummary:
         return self.head.size
 
 
-def publish(source: RawLog, folder: Path) -> PublishSummary:
+def publish(source: PublishableLog, folder: Path) -> PublishSummary:
     """Bring the published files up to the log's newest signed head.
 
-    A reader at any moment finds a whole log: the signed head is replaced after all that it covers.
-    Files that an earlier publication wrote are not repaired, so that evidence is not overwritten.
+    A reader at any moment finds a whole log: the signed head is replaced after all that it covers,
+    and a redacted body goes only when the head says that it was redacted. Files that an earlier
+    publication wrote are not repaired, so that evidence is not overwritten.
 
     Raises:
         IntegrityError: the log is inconsistent, or the folder holds another history.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _one_publisher(folder):
-        notes = source.notes()
-        if not notes:
-            raise IntegrityError(f"log {source.origin!r} has no signed head to publish")
-        size = parse_head(notes[-1]).size
-        records = [stored for stored in source.records() if stored.sequence < size]
-        genesis = _genesis(records, source.origin)
-        head = verify_head(notes[-1], VerifierKey.parse(genesis.log_key))
-        leaves = [stored.leaf for stored in records]
-        if tree_root(leaves) != head.root or len(leaves) != size:
-            raise IntegrityError("the log's entries are not those that its head covers")
-        since = _published_size(folder, VerifierKey.parse(genesis.log_key), leaves)
-        files = _write_files(folder, records, since)
-        for name, text in ((LOG_VKEY, genesis.log_key), (AUTHOR_VKEY, genesis.author_key)):
-            if not (folder / name).exists():
-                write_atomic(folder / name, f"{text}\n".encode())
-                files.append(name)
-        if since < size:
-            write_atomic(folder / CHECKPOINT, head.note.encode())
-            files.append(CHECKPOINT)
+        head = source.head()
+        chain = chain_of(source)
+        verify_head(head.note, chain.log_at(head.size))
+        since = _published_size(folder, head, chain)
+        _finish_redactions(folder, since)
+        writer = _Writer(folder, since, head.size)
+        if since < head.size:
+            _check_continues(source, head, folder, since)
+            writer.put_entries(source)
+            if not since:
+                writer.put_keys(chain)
+            writer.put(CHECKPOINT, head.note.encode())
+            _finish_redactions(folder, head.size)
+        # The old keys stay until the head that the new ones sign is there.
+        writer.put_keys(chain)
         _remove_superseded(folder)
-    return PublishSummary(head=head, new_entries=size - since, files=tuple(files))
+    return PublishSummary(head=head, new_entries=head.size - since, files=tuple(writer.files))
 
 
-class PublishedLog:
-    """A published folder as a log to read and to verify. Knows no database and no keys."""
+class _Accounts:
+    """Which bodies of a log are published, as its embargoes, reveals and redactions have it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, source: PublishableLog, size: int) -> None:
+        kinds = (Embargo.kind, Reveal.kind, Redaction.kind)
+        found = (entry for kind in kinds for entry in source.entries(kind=kind))
+        covered = (entry for entry in found if entry.sequence < size)
+        self._entries: list[Entry] = sorted(covered, key=lambda entry: entry.sequence)
+        self._withholding: Withholding = withholding_of(self._entries)
 
-    @property
-    def origin(self) -> str:
-        """Identity of the log, as its signed head says.
-
-        Raises:
-            NotFoundError: nothing was published here.
-        """
-        return self.head().origin
-
-    @property
-    def vkey(self) -> str:
-        """The verifier key published beside the log: take the one you trust from elsewhere."""
-        return self._read(LOG_VKEY).decode("utf-8", "replace").strip()
-
-    def head(self) -> SignedHead:
-        """Return the published head; its signature is not checked here.
+    def line(self, stored: StoredEntry) -> bytes:
+        """Return an entry's line in the file of bodies.
 
         Raises:
-            NotFoundError: nothing was published here.
+            IntegrityError: the log has no body of it, and does not say why.
         """
-        if not (self._folder / CHECKPOINT).is_file():
-            raise NotFoundError(
-                f"{self._folder} holds no published log", remedy="workbench publish"
+        outline = read_outline(stored.envelope)
+        hole = Hole(
+            sequence=stored.sequence,
+            leaf=stored.leaf.hex(),
+            kind=outline.kind,
+            subject=outline.subject,
+        )
+        if self._withholding.accounts_for(hole):
+            return body_line(stored.sequence, b"", b"", stored.signature)
+        if stored.is_hidden:
+            raise IntegrityError(
+                f"{name_of(stored)} has no body, and no embargo or redaction accounts for it",
+                remedy="workbench verify",
             )
-        return parse_head(self.notes()[-1])
+        return body_line(stored.sequence, stored.body, stored.salt, stored.signature)
 
-    def notes(self) -> list[str]:
-        """Return the one published head."""
-        return [self._read(CHECKPOINT).decode("utf-8", "replace")]
+    def changed(self, source: RawLog, since: int) -> tuple[set[int], set[int]]:
+        """Return the tiles of published entries that were revealed, and those that were redacted.
 
-    def entries(self, *, kind: str | None = None, subject: str | None = None) -> Iterator[Entry]:
-        """Yield the entries in order.
-
-        Raises:
-            IntegrityError: a file is missing or an entry is not what it was.
+        Only where the new entries reveal or redact something are the old ones looked through.
         """
-        origin = self.origin
-        for stored in self.records():
-            entry = read_entry(stored, origin)
-            if kind in (None, entry.kind) and subject in (None, entry.subject):
-                yield entry
-
-    def records(self) -> Iterator[StoredEntry]:
-        """Yield the bytes of the entries in order, unchecked.
-
-        Raises:
-            IntegrityError: a file is missing, cut short or malformed.
-        """
-        for tile in level_tiles(0, self.head().size):
-            leaves = read_tile(self._read(tile.path), tile)
-            envelopes = read_bundle(self._read(tile.bundle_path), tile)
-            bodies = self._bodies(tile)
-            for at, (leaf, envelope) in enumerate(zip(leaves, envelopes, strict=True)):
-                body, salt, signature = bodies[at]
-                yield StoredEntry(
-                    sequence=tile.start + at,
-                    leaf=leaf,
-                    envelope=envelope,
-                    salt=salt,
-                    body=body,
-                    signature=signature,
-                )
-
-    def faults(self, leaves: Sequence[bytes]) -> list[str]:
-        """Return which files contradict the entries: tiles of every level and size, key files."""
-        records = list(self.records())
-        genesis = _genesis(records, self.origin)
-        keys = ((LOG_VKEY, genesis.log_key), (AUTHOR_VKEY, genesis.author_key))
-        found = [
-            f"{name} is not the key that the first entry names"
-            for name, key in keys
-            if self._read(name) != f"{key}\n".encode()
-        ]
-        levels = levels_of(leaves)
-        envelopes = [stored.envelope for stored in records]
-        expected = {tile.path for level, hashes in enumerate(levels)
-                    for tile in level_tiles(level, len(hashes))}  # fmt: skip
-        for path in sorted((self._folder / "tile").rglob("*")):
-            name = path.relative_to(self._folder).as_posix()
-            if path.is_file() and not path.name.endswith(".tmp"):
-                expected.discard(name)
-                if path.read_bytes() != _content(name, levels, envelopes):
-                    found.append(f"{name} is not what the entries give")
-        return [*found, *(f"{name} is missing" for name in sorted(expected))]
-
-    def _read(self, name: str) -> bytes:
-        try:
-            return (self._folder / name).read_bytes()
-        except OSError as error:
-            raise IntegrityError(f"{name} of the published log cannot be read: {error}") from error
-
-    def _bodies(self, tile: Tile) -> list[tuple[bytes, bytes, str]]:
-        *lines, torn = self._read(tile.body_path).split(b"\n")
-        if torn or len(lines) < tile.width:
-            whole = f"{len(lines)} whole bodies of {tile.width}"
-            raise IntegrityError(f"{tile.body_path} is cut short: {whole}")
-        found: list[tuple[bytes, bytes, str]] = []
-        for at, line in enumerate(lines[: tile.width]):
-            match = _BODY_LINE.fullmatch(line)
-            if not match or int(match[3]) != tile.start + at:
-                raise IntegrityError(
-                    f"{tile.body_path} line {at + 1} is not the body of entry {tile.start + at}"
-                )
-            found.append((match[1], bytes.fromhex(match[2].decode()), match[4].decode()))
-        return found
+        new = [entry for entry in self._entries if entry.sequence >= since]
+        subjects = {entry.subject for entry in new if isinstance(entry.body, Reveal)}
+        leaves = {ref for entry in new if isinstance(entry.body, Redaction) for ref in entry.refs}
+        revealed: set[int] = set()
+        redacted: set[int] = set()
+        for stored in source.records() if subjects or leaves else ():
+            if stored.sequence >= since:
+                break
+            if stored.leaf.hex() in leaves:
+                redacted.add(stored.sequence // WIDTH)
+            elif read_outline(stored.envelope).subject in subjects:
+                revealed.add(stored.sequence // WIDTH)
+        return revealed, redacted
 
 
-def _genesis(records: Sequence[StoredEntry], origin: str) -> Genesis:
-    if not records:
-        raise IntegrityError("the log has no first entry")
-    body = read_entry(records[0], origin).body
-    if not isinstance(body, Genesis):
-        raise IntegrityError(f"the first entry is a {body.kind}, not the genesis")
-    return body
+class _Writer:
+    """Writes the files of a publication, each whole or not at all."""
+
+    def __init__(self, folder: Path, since: int, size: int) -> None:
+        self._folder = folder
+        self._since = since
+        self._size = size
+        self.files: list[str] = []
+        """Written so far, relative to the folder."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, unless it holds these bytes already."""
+        path = self._folder / name
+        if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, data)
+        self.files.append(name)
+
+    def put_keys(self, chain: KeyChain) -> None:
+        """Write the keys that are in force after the last published entry."""
+        self.put(LOG_VKEY, f"{chain.log_at(self._size)}\n".encode())
+        self.put(AUTHOR_VKEY, f"{chain.author_at(self._size)}\n".encode())
+
+    def put_entries(self, source: PublishableLog) -> None:
+        """Write every tile, bundle and body file that new, revealed or redacted entries are in."""
+        accounts = _Accounts(source, self._size)
+        revealed, redacted = accounts.changed(source, self._since)
+        tiles = _grown(self._folder, self._since)
+        first = self._since // WIDTH
+        for index in sorted(index for index in revealed | redacted if index < first):
+            records = list(islice(source.records(since=index * WIDTH), WIDTH))
+            self._put_bodies(accounts, records, is_redacted=index in redacted)
+        for index, group in groupby(self._records(source, first * WIDTH), _tile_index):
+            records = list(group)
+            tile = Tile(level=0, index=index, width=len(records))
+            self._put_bodies(accounts, records, is_redacted=index in redacted)
+            self.put(tile.bundle_path, write_bundle([stored.envelope for stored in records]))
+            for stored in records:
+                if stored.sequence >= self._since:
+                    for full, hashes in tiles.add(stored.leaf):
+                        self.put(full.path, b"".join(hashes))
+        for part, hashes in tiles.unfinished():
+            self.put(part.path, b"".join(hashes))
+
+    def _records(self, source: RawLog, since: int) -> Iterator[StoredEntry]:
+        records = source.records(since=since)
+        return (stored for stored in records if stored.sequence < self._size)
+
+    def _put_bodies(
+        self, accounts: _Accounts, records: list[StoredEntry], *, is_redacted: bool
+    ) -> None:
+        lines = [accounts.line(stored) for stored in records]
+        tile = Tile(level=0, index=_tile_index(records[0]), width=len(records))
+        name = tile.body_path
+        if is_redacted:
+            # A reader of the head so far must still find the bodies that it does not say are gone.
+            staged = Path(name).with_name(f".{Path(name).name}.covered-by-{self._size}")
+            self.put(staged.as_posix(), b"".join(lines))
+            before = (self._folder / name).read_bytes().splitlines(keepends=True)
+            lines = [
+                old if len(old) > len(new) else new
+                for old, new in zip_longest(before, lines, fillvalue=b"")
+            ]
+        self.put(name, b"".join(lines))
 
 
-def _published_size(folder: Path, key: VerifierKey, leaves: Sequence[bytes]) -> int:
+def _tile_index(stored: StoredEntry) -> int:
+    return stored.sequence // WIDTH
+
+
+def _grown(folder: Path, size: int) -> GrowingTiles:
+    """Return the tiles of the published entries, of which only the last of each level are read."""
+    read = PublishedLog(folder).read
+    return GrowingTiles(TileHashes(read, size).hashes, size)
+
+
+def _check_continues(source: RawLog, head: SignedHead, folder: Path, since: int) -> None:
+    """Check that the new entries after the published ones give the root of the head."""
+    tiles, size = _grown(folder, since), since
+    for stored in source.records(since=since):
+        if stored.sequence < head.size:
+            size += 1
+            for _ in tiles.add(stored.leaf):
+                pass
+    if size == head.size and tiles.root() == head.root:
+        return
+    leaves = [stored.leaf for stored in source.records() if stored.sequence < head.size]
+    if len(leaves) != head.size or tree_root(leaves) != head.root:
+        raise IntegrityError(
+            "the log's entries are not those that its head covers", remedy="workbench verify"
+        )
+    raise _another_history(folder, since)
+
+
+def _published_size(folder: Path, head: SignedHead, chain: KeyChain) -> int:
     """Return how many entries are published; refuse a folder that holds another history."""
     if not (folder / CHECKPOINT).is_file():
         return 0
-    head = verify_head((folder / CHECKPOINT).read_bytes().decode("utf-8", "replace"), key)
-    if head.size > len(leaves) or tree_root(leaves[: head.size]) != head.root:
-        raise IntegrityError(
-            f"{folder} publishes {head.size} entries that are not a prefix of this log",
-            remedy="find out which of the two histories is right before publishing either",
-        )
-    return head.size
+    note = PublishedLog(folder).head().note
+    published = verify_head(note, chain.log_at(parse_head(note).size))
+    same = published.size == head.size
+    if published.size > head.size or (same and published.root != head.root):
+        raise _another_history(folder, published.size)
+    return published.size
 
 
-def _write_files(folder: Path, records: Sequence[StoredEntry], since: int) -> list[str]:
-    """Write every tile, bundle and body file that entries from ``since`` on are in."""
-    if since == len(records):
-        return []
-    levels = levels_of([stored.leaf for stored in records])
-    envelopes = [stored.envelope for stored in records]
-    files: dict[str, bytes] = {}
-    for tile in level_tiles(0, len(records), since):
-        bodies = records[tile.start : tile.start + tile.width]
-        files[tile.body_path] = b"".join(_body_line(stored) for stored in bodies)
-        files[tile.bundle_path] = write_bundle(envelopes[tile.start : tile.start + tile.width])
-    for level, hashes in enumerate(levels):
-        for tile in level_tiles(level, len(hashes), since // WIDTH**level):
-            files[tile.path] = b"".join(hashes[tile.start : tile.start + tile.width])
-    for name, data in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data)
-    return list(files)
+def _another_history(folder: Path, size: int) -> IntegrityError:
+    return IntegrityError(
+        f"{folder} publishes {size} entries that are not a prefix of this log",
+        remedy="find out which of the two histories is right before publishing either",
+    )
 
 
-def _body_line(stored: StoredEntry) -> bytes:
-    tail = f'"salt":"{stored.salt.hex()}","sequence":{stored.sequence},'
-    return b'{"body":' + stored.body + f',{tail}"signature":"{stored.signature}"}}\n'.encode()
+def _finish_redactions(folder: Path, size: int) -> None:
+    """Put the emptied bodies in place that a head over ``size`` entries covers; drop others."""
+    for path in sorted((folder / "bodies").rglob(".*.covered-by-*")):
+        match = _STAGED.fullmatch(path.name)
+        if match and int(match[2]) <= size:
+            path.replace(path.with_name(match[1]))
+        else:
+            path.unlink()
+        sync_folder(path.parent)
 
 
 def _remove_superseded(folder: Path) -> None:
@@ -259,21 +271,6 @@ def _remove_superseded(folder: Path) -> None:
             path.rmdir()
     for path in folder.rglob(".*.tmp"):
         path.unlink(missing_ok=True)
-
-
-def _content(name: str, levels: Sequence[Sequence[bytes]], envelopes: Sequence[bytes]) -> bytes:
-    """Return what a file below ``tile/`` must hold; nothing when the name is not of a tile."""
-    match = re.fullmatch(r"tile/(entries|[0-9]+)/((?:x[0-9]{3}/)*[0-9]{3})(?:\.p/([0-9]+))?", name)
-    if not match:
-        return b""
-    bundle = match[1] == "entries"
-    level = 0 if bundle else int(match[1])
-    hashes: Sequence[bytes] = levels[level] if level < len(levels) else ()
-    start = int(re.sub(r"\D", "", match[2])) * WIDTH
-    end = start + int(match[3] or WIDTH)
-    if end > len(hashes):
-        return b""
-    return write_bundle(envelopes[start:end]) if bundle else b"".join(hashes[start:end])
 
 
 @contextmanager

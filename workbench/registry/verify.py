@@ -1,33 +1,33 @@
 """The numbered checks of ``workbench verify``; ``docs/record-format.md`` uses the same numbers.
 
-Each check works on bytes as they are stored and never re-serialises what it hashes. A check runs
-only when all before it passed, because it builds on them.
+The entries are read once, in batches. Each check works on bytes as they are stored and never
+re-serialises what it hashes. A check that fails ends those after it, because they build on it.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from workbench.errors import WorkbenchError
 from workbench.registry.checks import (
-    Evidence,
-    body_faults,
-    body_hash_faults,
-    earlier_head_faults,
-    envelope_faults,
-    genesis_faults,
-    head_faults,
-    holding_faults,
-    id_faults,
-    kept_faults,
-    leaf_faults,
-    ref_faults,
-    root_faults,
-    signature_faults,
-    size_faults,
+    BodyCheck,
+    BodyHashCheck,
+    EarlierHeadsCheck,
+    EnvelopeCheck,
+    Examination,
+    GenesisCheck,
+    HoldingsCheck,
+    IdCheck,
+    KeptCheck,
+    LeafCheck,
+    RefCheck,
+    RootCheck,
+    SignatureCheck,
+    SignedHeadCheck,
+    SizeCheck,
 )
-from workbench.registry.conduct import anchor_faults, is_confirmatory, order_faults, seed_faults
-from workbench.registry.entries import BODIES, Anchor, RunStarted
-from workbench.registry.heads import parse_head
+from workbench.registry.conduct import AnchorCheck, OrderCheck, SeedCheck
+from workbench.registry.evidence import Evidence
 from workbench.registry.log import RawLog
 from workbench.registry.notes import VerifierKey
 
@@ -68,185 +68,216 @@ class LogReport:
         return next((check for check in self.checks if not check.passed), None)
 
 
-def verify_log(source: RawLog, *, vkey: str, kept_head: str | None) -> LogReport:
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One numbered check. The order of `STEPS` is the numbering."""
+
+    name: str
+    claim: str
+    examination: type[Examination]
+
+
+STEPS = (
+    Step(
+        name="signed head",
+        claim="The log's key signed the newest head.",
+        examination=SignedHeadCheck,
+    ),
+    Step(
+        name="all entries",
+        claim="Every entry that the head covers is there.",
+        examination=SizeCheck,
+    ),
+    Step(
+        name="leaf hashes",
+        claim="No byte of an envelope differs from its recorded hash.",
+        examination=LeafCheck,
+    ),
+    Step(
+        name="Merkle root",
+        claim="The entries are exactly those that were signed, in order.",
+        examination=RootCheck,
+    ),
+    Step(
+        name="kept head",
+        claim="Nothing that you saw before was changed or removed.",
+        examination=KeptCheck,
+    ),
+    Step(
+        name="earlier heads",
+        claim="Every head that was kept with the log is of this same history.",
+        examination=EarlierHeadsCheck,
+    ),
+    Step(
+        name="indices and tiles",
+        claim="What serves the entries agrees with them.",
+        examination=HoldingsCheck,
+    ),
+    Step(
+        name="envelopes",
+        claim="Each envelope is canonical, complete and of this log.",
+        examination=EnvelopeCheck,
+    ),
+    Step(
+        name="body hashes",
+        claim="Each body is the one that its envelope binds.",
+        examination=BodyHashCheck,
+    ),
+    Step(
+        name="bodies",
+        claim="Each body is canonical and fits its kind, or the log says why it is hidden.",
+        examination=BodyCheck,
+    ),
+    Step(
+        name="first entry",
+        claim="The log names the keys that speak for it.",
+        examination=GenesisCheck,
+    ),
+    Step(
+        name="identifiers",
+        claim="No identifier stands for two entries.",
+        examination=IdCheck,
+    ),
+    Step(
+        name="references",
+        claim="Each entry rests on earlier entries only.",
+        examination=RefCheck,
+    ),
+    Step(
+        name="author signatures",
+        claim="The author signed what only an author may say, and both keys every change of keys.",
+        examination=SignatureCheck,
+    ),
+    Step(
+        name="order of conduct",
+        claim="What was done under a registration, or changes it, came after it and names it.",
+        examination=OrderCheck,
+    ),
+    Step(
+        name="anchors",
+        claim="The head from which seeds derive covers the registration.",
+        examination=AnchorCheck,
+    ),
+    Step(
+        name="seeds",
+        claim="No confirmatory run began before its registration was signed.",
+        examination=SeedCheck,
+    ),
+)
+
+
+def verify_log(
+    source: RawLog, *, vkey: str, kept_head: str | None, now: datetime | None = None
+) -> LogReport:
     """Verify a log from its bytes.
 
     Args:
         source: a ledger or a published log.
-        vkey: C2SP verifier key of the log, from a place that the log's keeper does not control.
+        vkey: C2SP verifier key of the log, from a place that the log's keeper does not control. Of
+            a log whose key was replaced, the newest key or an older one.
         kept_head: a signed head that the reader kept from before, verbatim; without one, a log cut
             back to an older head cannot be told from a young one.
+        now: the present moment, to tell which embargoes are past their end; None leaves that out.
 
     Raises:
         IntegrityError: the verifier key itself is malformed.
     """
     log = Evidence(source, VerifierKey.parse(vkey), kept_head)
-    checks: list[Check] = []
-    failed = 0
-    for number, step in enumerate(STEPS, start=1):
-        passed, detail = False, f"not run: check {failed} failed"
-        if not failed:
-            passed, detail = _outcome(log, step)
-            failed = 0 if passed else number
-        checks.append(
-            Check(number=number, name=step.name, passed=passed, detail=detail, claim=step.claim)
-        )
-    head_holds = checks[0].passed
+    examined = _Examined(log)
+    examined.read()
+    checks = tuple(examined.checks())
+    head_holds = checks[0].passed and not log.suspicion
     return LogReport(
         origin=log.key.name,
         size=log.head.size if head_holds else 0,
         head=log.head.note if head_holds else "",
-        checks=tuple(checks),
-        warnings=tuple(_warnings(log)) if all(check.passed for check in checks) else (),
+        checks=checks,
+        warnings=tuple(_warnings(log, now)) if all(check.passed for check in checks) else (),
     )
 
 
-def _outcome(log: Evidence, step: "_Step") -> tuple[bool, str]:
-    try:
-        faults = list(step.faults(log))
-    except WorkbenchError as error:
-        faults = [error.message]
-    if not faults:
-        return True, step.extent(log)
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return False, f"{faults[0]}{more}"
+class _Examined:
+    """The checks of one log while they run, and what each found."""
+
+    def __init__(self, log: Evidence) -> None:
+        self._log = log
+        self._running: list[Examination] = []
+        self._first = [""] * len(STEPS)
+        """The first fault of each check."""
+        self._more = [0] * len(STEPS)
+        self._failed = len(STEPS)
+        """The first check that failed; those after it no longer run."""
+
+    def read(self) -> None:
+        """Read the log once and take every check as far as it goes."""
+        try:
+            _ = self._log.head
+        except WorkbenchError as error:
+            self._note(0, [error.message])
+            return
+        self._running = [step.examination(self._log) for step in STEPS]
+        try:
+            for batch in self._log.batches():
+                self._run(lambda each: each.take(batch))  # noqa: B023
+        except WorkbenchError as error:
+            # What cannot be read is missing.
+            self._note(_SIZE, [error.message])
+        self._run(lambda each: each.close())
+        if self._log.suspicion and self._failed == len(STEPS):
+            self._note(0, [self._log.suspicion])
+
+    def checks(self) -> Iterator[Check]:
+        """Yield each check and how it went."""
+        for at, step in enumerate(STEPS):
+            if at > self._failed:
+                detail = f"not run: check {self._failed + 1} failed"
+            elif at == self._failed:
+                more = f" (and {self._more[at]} more)" if self._more[at] else ""
+                detail = f"{self._first[at]}{more}"
+            else:
+                detail = self._running[at].extent()
+            yield Check(
+                number=at + 1,
+                name=step.name,
+                passed=at < self._failed,
+                detail=detail,
+                claim=step.claim,
+            )
+
+    def _run(self, part: Callable[[Examination], Iterator[str]]) -> None:
+        for at, examination in enumerate(self._running):
+            if at > self._failed:
+                return
+            try:
+                faults = list(part(examination))
+            except WorkbenchError as error:
+                faults = [error.message]
+            self._note(at, faults)
+
+    def _note(self, at: int, faults: list[str]) -> None:
+        if not faults:
+            return
+        if self._first[at]:
+            self._more[at] += len(faults)
+        else:
+            self._first[at], self._more[at] = faults[0], len(faults) - 1
+        self._failed = min(self._failed, at)
 
 
-def _warnings(log: Evidence) -> Iterator[str]:
+_SIZE = next(at for at, step in enumerate(STEPS) if step.examination is SizeCheck)
+
+
+def _warnings(log: Evidence, now: datetime | None) -> Iterator[str]:
     if log.kept is None:
         yield (
             "no kept head was given: that the log was cut back to an older head, or that others "
             "were shown another log, cannot be excluded"
         )
-    for before, after in zip(log.entries, log.entries[1:], strict=False):
-        if after.time < before.time:
-            yield (
-                f"entry {after.sequence} ({after.kind} {after.id}) says {after.time}, "
-                f"the one before it {before.time}: the clock went back"
-            )
-
-
-def _kept_extent(log: Evidence) -> str:
-    return "none was given" if log.kept is None else f"{parse_head(log.kept).size} entries kept"
-
-
-def _signed_extent(log: Evidence) -> str:
-    return f"{sum(BODIES[envelope.kind].signed for envelope in log.envelopes)} signed entries"
-
-
-def _confirmatory_extent(log: Evidence) -> str:
-    return f"{sum(is_confirmatory(entry) for entry in log.entries)} confirmatory entries"
-
-
-def _kind_extent(kind: str) -> Callable[[Evidence], str]:
-    return lambda log: f"{sum(entry.kind == kind for entry in log.entries)} of kind {kind}"
-
-
-def _entries_extent(log: Evidence) -> str:
-    return f"{log.head.size} entries"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Step:
-    """How one check is made. The order of `STEPS` is the numbering."""
-
-    name: str
-    claim: str
-    faults: Callable[[Evidence], Iterator[str]]
-    extent: Callable[[Evidence], str] = _entries_extent
-    """What was checked, so that a check of nothing is seen to be one."""
-
-
-STEPS = (
-    _Step(
-        name="signed head",
-        claim="The log's key signed the newest head.",
-        faults=head_faults,
-    ),
-    _Step(
-        name="all entries",
-        claim="Every entry that the head covers is there.",
-        faults=size_faults,
-    ),
-    _Step(
-        name="leaf hashes",
-        claim="No byte of an envelope differs from its recorded hash.",
-        faults=leaf_faults,
-    ),
-    _Step(
-        name="Merkle root",
-        claim="The entries are exactly those that were signed, in order.",
-        faults=root_faults,
-    ),
-    _Step(
-        name="kept head",
-        claim="Nothing that you saw before was changed or removed.",
-        faults=kept_faults,
-        extent=_kept_extent,
-    ),
-    _Step(
-        name="earlier heads",
-        claim="Every head that was kept with the log is of this same history.",
-        faults=earlier_head_faults,
-        extent=lambda log: f"{len(log.notes)} heads",
-    ),
-    _Step(
-        name="indices and tiles",
-        claim="What serves the entries agrees with them.",
-        faults=holding_faults,
-    ),
-    _Step(
-        name="envelopes",
-        claim="Each envelope is canonical, complete and of this log.",
-        faults=envelope_faults,
-    ),
-    _Step(
-        name="body hashes",
-        claim="Each body is the one that its envelope binds.",
-        faults=body_hash_faults,
-    ),
-    _Step(
-        name="bodies",
-        claim="Each body is canonical and has the fields of its kind.",
-        faults=body_faults,
-    ),
-    _Step(
-        name="first entry",
-        claim="The log names the keys that speak for it.",
-        faults=genesis_faults,
-    ),
-    _Step(
-        name="identifiers",
-        claim="No identifier stands for two entries.",
-        faults=id_faults,
-    ),
-    _Step(
-        name="references",
-        claim="Each entry rests on earlier entries only.",
-        faults=ref_faults,
-    ),
-    _Step(
-        name="author signatures",
-        claim="The author signed what only an author may say.",
-        faults=signature_faults,
-        extent=_signed_extent,
-    ),
-    _Step(
-        name="order of conduct",
-        claim="What was done under a registration came after it.",
-        faults=lambda log: order_faults(log.entries),
-        extent=_confirmatory_extent,
-    ),
-    _Step(
-        name="anchors",
-        claim="The head from which seeds derive covers the registration.",
-        faults=lambda log: anchor_faults(log.entries, log.roots, log.key),
-        extent=_kind_extent(Anchor.kind),
-    ),
-    _Step(
-        name="seeds",
-        claim="No confirmatory run began before its registration was signed.",
-        faults=lambda log: seed_faults(log.entries),
-        extent=_kind_extent(RunStarted.kind),
-    ),
-)
+    yield from log.warnings
+    for embargo in log.withholding.open:
+        late = now is not None and embargo.is_expired(now)
+        state = "was promised to end by" if late else "is under embargo until"
+        yield (
+            f"{embargo.subject} {state} {embargo.until} (entry {embargo.sequence})"
+            f"{', and was not revealed' if late else ''}: {embargo.reason}"
+        )

@@ -10,18 +10,19 @@ import base64
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
-from workbench.canonical import canonical_json, parse_json, profile_faults
 from workbench.errors import (
+    ConflictError,
     IntegrityError,
     InvalidFileError,
     NotFoundError,
     StoreUnavailableError,
 )
 from workbench.registry.announcements import announcement, check_announcement
-from workbench.registry.entries import BODIES, Body, KeyRotation, parse_body
+from workbench.registry.drafts import Draft, Wish, wish
+from workbench.registry.entries import BODIES, Genesis, KeyRotation
 from workbench.registry.heads import SignedHead, parse_head, sign_head
 from workbench.registry.keys import Keys, load_keys
 from workbench.registry.log import (
@@ -40,8 +41,10 @@ from workbench.registry.log import (
 from workbench.registry.merkle import Frontier, leaf_hash
 from workbench.registry.notes import SigningKey, verify_signature
 from workbench.registry.requests import request, requested
+from workbench.registry.rotation import KeyChain, Role, Why, followed_chain, rotation_body
 from workbench.registry.store import Store
 from workbench.registry.subtrees import grown, prefix
+from workbench.registry.succession import install, key_of, prepare, require_in_force, settle
 
 Clock = Callable[[], datetime]
 Entropy = Callable[[int], bytes]
@@ -49,57 +52,6 @@ _TURNS = 40
 """Times that a writer waits for others before it stands in line for the lock."""
 _SYNC_EVERY = 256
 """Heads between two that are kept durably beside the keys: all that a loss of power can hide."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What somebody wants recorded."""
-
-    body: Body
-    body_bytes: bytes
-    recorded: Body
-    """The body as a later reader gets it."""
-    subject: str
-    refs: Sequence[str]
-
-
-def wish(body: Body, subject: str, refs: Sequence[str] = ()) -> Wish:
-    """Return the wish to record this.
-
-    Raises:
-        InvalidFileError: the body cannot be recorded, or does not read back.
-    """
-    data = checked_body(body)
-    recorded = parse_body(body.kind, parse_json(data))
-    return Wish(body=body, body_bytes=data, recorded=recorded, subject=subject, refs=refs)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Draft:
-    """An entry with everything but its place in the log."""
-
-    stored: StoredEntry
-    envelope: Envelope
-    body: Body
-
-    def entry(self, sequence: int) -> Entry:
-        """Return the entry as a later reader gets it from this place."""
-        stored, envelope = self.stored, self.envelope
-        return Entry(
-            sequence=sequence,
-            leaf=stored.leaf.hex(),
-            id=envelope.id,
-            kind=envelope.kind,
-            subject=envelope.subject,
-            time=envelope.time,
-            actor=envelope.actor,
-            refs=tuple(envelope.refs),
-            body=self.body,
-            envelope=stored.envelope,
-            body_bytes=stored.body,
-            salt=stored.salt,
-            signature=stored.signature,
-        )
 
 
 class Writer:
@@ -125,7 +77,7 @@ class Writer:
         self._entropy = entropy
         self._synced = keys.synced_size()
 
-    def append_in_turn(self, wish: "Wish") -> Entry:
+    def append_in_turn(self, wanted: Wish) -> Entry:
         """Add an entry as `Ledger.append` says; called without the lock.
 
         Where the log is taken, the writer that has it next is asked to append this entry with its
@@ -133,10 +85,14 @@ class Writer:
         """
         with self._store.lock_if_free() as free:
             if free:
-                return self.append(wish)
+                return self.append(wanted)
+        if wanted.at_size is not None:
+            with self._store.lock():
+                return self.append(wanted)
+        self._check_refs(wanted.refs)
         with self._store.spool() as spool:
             # Stamped under the spool's lock, so that times do not fall along the log.
-            draft = self._prepared(wish)
+            draft = self._drafted(wanted)
             spool.put(request(draft.stored, self.keys.author, self._origin))
         for turn in range(_TURNS):
             answer = self._store.awaited(draft.stored.leaf, turn)
@@ -144,54 +100,63 @@ class Writer:
                 return draft.entry(answer[0])
             with self._store.lock_if_free() as free:
                 if free:
-                    return self.append(wish, asked=draft)
+                    return self.append(wanted, asked=draft)
         with self._store.lock():
-            return self.append(wish, asked=draft)
+            return self.append(wanted, asked=draft)
 
     def append(
         self,
-        wish: "Wish",
+        wanted: Wish,
         *,
-        asked: "Draft | None" = None,
-        before_signing: Callable[[], None] | None = None,
+        asked: Draft | None = None,
+        before_signing: Callable[[], object] | None = None,
     ) -> Entry:
         """Add an entry as `Ledger.append` says, and before it those that others asked for.
 
         Args:
-            wish: what to record.
+            wanted: what to record; where it says at which size, nothing is appended before it.
             asked: the same, where another writer was asked for it.
             before_signing: called when the entry is durable and before a head covers it.
         """
         tree = self.continued_tree()
+        if wanted.at_size not in (None, tree.size):
+            raise ConflictError(
+                f"the log grew beyond {wanted.at_size} entries meanwhile",
+                remedy="repeat the command",
+            )
         if asked is not None:
             # Signed by now: the tree is.
             found = self._store.sequence_of(asked.stored.leaf)
             if found is not None:
                 return asked.entry(found)
-        self._check_refs(wish.refs)
-        with self._store.spool() as spool:
-            others = self._asked_for(spool.taken())
-            draft = next((asked for one in others if asked and one.leaf == asked.stored.leaf), None)
-            if draft is None:
-                draft = self._prepared(wish)
-                others.append(draft.stored)
-        # A UUID of version 7 begins with its time. None of them refers to another: only what was
-        # acknowledged can be referred to.
-        others.sort(key=lambda one: one.id or "")
+        self._check_refs(wanted.refs)
+        draft, batch = self._batch(wanted, asked)
         try:
-            grown_tree = self._appended(tree, others)
+            after = self._appended(tree, batch)
         except IntegrityError:
-            if len(others) == 1:
+            if len(batch) == 1:
                 raise
             # One of the others' is refused: they ask again, each for itself.
-            others = [draft.stored]
-            grown_tree = self._appended(tree, others)
+            batch = [draft.stored]
+            after = self._appended(tree, batch)
         if before_signing is not None:
             before_signing()
             self._take_up_changed_keys()
-        self._sign(grown_tree)
-        place = next(n for n, one in enumerate(others) if one.leaf == draft.stored.leaf)
-        return draft.entry(tree.size + place)
+        self._sign(after)
+        return draft.entry(tree.size + batch.index(draft.stored))
+
+    def _batch(self, wanted: Wish, asked: Draft | None) -> tuple[Draft, list[StoredEntry]]:
+        """Return the draft of what is wanted, and all that is to be appended with it, in order."""
+        with self._store.spool() as spool:
+            lines = spool.taken() if wanted.at_size is None else []
+            batch = self._asked_for(lines)
+            draft = asked if asked is not None and asked.stored in batch else None
+            if draft is None:
+                draft = self._drafted(wanted)
+                batch.append(draft.stored)
+        # A UUID of version 7 begins with its time. None of them refers to another: only what was
+        # acknowledged can be referred to.
+        return draft, sorted(batch, key=lambda one: one.id or "")
 
     def _appended(self, tree: Frontier, entries: Sequence[StoredEntry]) -> Frontier:
         """Make the entries durable at the tree's end; return the tree over them."""
@@ -206,13 +171,14 @@ class Writer:
         """Return the entries that holders of the keys asked for and the log does not have."""
         if not lines:
             return []
-        authors = self.keys.authors()
-        found = [requested(line, authors, self._origin) for line in lines]
+        # The key in force only: what an earlier one signed would now be no author's.
+        found = [requested(line, [self.keys.author], self._origin) for line in lines]
         by_leaf = {one.leaf: one for one in found if one is not None}
         return [by_leaf[leaf] for leaf in self._store.unknown_leaves(list(by_leaf))]
 
-    def _prepared(self, wish: "Wish") -> "Draft":
-        body, body_bytes, subject, refs = wish.body, wish.body_bytes, wish.subject, wish.refs
+    def _drafted(self, wanted: Wish) -> Draft:
+        body, body_bytes = wanted.body, wanted.body_bytes
+        subject, refs = wanted.subject, wanted.refs
         moment = self._clock()
         salt = self._entropy(SALT_SIZE)
         try:
@@ -248,7 +214,7 @@ class Writer:
             kind=envelope.kind,
             subject=envelope.subject,
         )
-        return Draft(stored=stored, envelope=envelope, body=wish.recorded)
+        return Draft(stored=stored, envelope=envelope, body=wanted.recorded)
 
     def _check_refs(self, refs: Sequence[str]) -> None:
         if not refs:
@@ -262,6 +228,20 @@ class Writer:
             raise NotFoundError(
                 f"references {wrong} are to no entry of log {self._origin!r}, or are repeated"
             )
+
+    def now(self) -> datetime:
+        """Return the moment by the clock that stamps entries."""
+        return self._clock()
+
+    def rotate(self, role: Role, *, why: Why, reason: str) -> Entry:
+        """Replace a key as `Ledger.rotate` says."""
+        self.settle()
+        old, new = key_of(self.keys, role), prepare(self.keys, role)
+        # So that the key that waits is not taken for one that a crash left.
+        self.keys = load_keys(self.keys.folder.parent, self._origin)
+        body = rotation_body(self._origin, role, old=old, new=new, why=why, reason=reason)
+        wanted = wish(body, "lab", at_size=self._store.tree().size)
+        return self.append(wanted, before_signing=lambda: install(self.keys, role))
 
     def settle(self) -> None:
         """Keep the newest head so that no loss of power takes it back."""
@@ -300,9 +280,21 @@ class Writer:
         return self.healed_tree(tree)
 
     def _take_up_changed_keys(self) -> None:
-        keys = self.keys
-        if keys.are_replaced():
-            self.keys = load_keys(keys.folder.parent, self._origin)
+        if self.keys.are_replaced():
+            self.take_up_keys()
+
+    def take_up_keys(self) -> None:
+        """Read the keys again, and finish or undo a replacement that a crash cut short.
+
+        Raises:
+            IntegrityError: the keys are not those that the log's entries put in force.
+        """
+        keys = load_keys(self.keys.folder.parent, self._origin)
+        if self._store.tree().size:
+            chain = stored_chain(self._store, self._origin)
+            keys = settle(keys, chain)
+            require_in_force(keys, chain)
+        self.keys = keys
 
     def healed_tree(self, tree: Frontier) -> Frontier:
         """Return the tree, with a signed head over it even if a crash prevented that."""
@@ -377,19 +369,6 @@ class Writer:
             ) from error
         if BODIES[entry.kind].signed:
             _check_signature(signed_text(self._origin, entry.leaf), stored, authors)
-        if isinstance(entry.body, KeyRotation):
-            self._check_rotated(stored, entry.body)
-
-    def _check_rotated(self, stored: StoredEntry, body: KeyRotation) -> None:
-        """Refuse to go on while the key files are those from before a recorded rotation."""
-        keys = self.keys
-        key = keys.log if body.role == "log" else keys.author
-        if str(key.verifier) != body.new_key:
-            raise IntegrityError(
-                f"{name_of(stored)} replaces the {body.role} key, but the key in {keys.folder} is "
-                "another one",
-                remedy=f"finish the rotation that was cut short: workbench keys rotate {body.role}",
-            )
 
 
 def _says(note: bytes) -> tuple[int, bytes] | None:
@@ -421,18 +400,13 @@ def _covers(answer: tuple[int, str]) -> bool:
     return says is not None and says[0] > sequence
 
 
-def checked_body(body: Body) -> bytes:
-    """Return the bytes under which a body is recorded.
+def stored_chain(store: Store, origin: str) -> KeyChain:
+    """Return the keys that spoke for a log, up to its last durable entry, verified.
 
     Raises:
-        InvalidFileError: it cannot be recorded.
+        IntegrityError: the first entry is missing, or a rotation is not what it must be.
     """
-    try:
-        value = body.to_json()
-        faults = profile_faults(value)
-        data = canonical_json(value)
-    except ValueError as error:
-        raise InvalidFileError(f"a {body.kind} body cannot be recorded: {error}") from error
-    if faults:
-        raise InvalidFileError(f"a {body.kind} body cannot be recorded: {'; '.join(faults)}")
-    return data
+    below = store.tree().size
+    kinds = (Genesis.kind, KeyRotation.kind)
+    found = (stored for kind in kinds for stored in store.records(below=below, kind=kind))
+    return followed_chain(origin, (read_entry(stored, origin) for stored in found))

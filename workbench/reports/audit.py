@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from workbench.analysis.claims import Judgement, judge
 from workbench.analysis.forecasts import score
-from workbench.canonical import freeze
-from workbench.errors import InvalidFileError
 from workbench.registry.entries import (
     Exposure,
     Forecast,
@@ -17,17 +15,20 @@ from workbench.registry.entries import (
     RunStarted,
     Verdict,
 )
+from workbench.registry.hidden import essential
 from workbench.registry.log import LogSource
 from workbench.registry.proposal import Proposal
-from workbench.reports.documents import written_proposal
+from workbench.reports.audit_changes import frozen_faults, mode_faults
 from workbench.reports.facts import (
     Cited,
     ExperimentFacts,
     Source,
     experiment_facts,
     merged_sources,
+    source_of,
 )
 from workbench.reports.lineage import run_lineages
+from workbench.reports.narrative import listed
 
 CONTROL, TREATMENT = "control", "treatment"
 _TOLERANCE = 1e-9
@@ -68,7 +69,12 @@ def audit_claims(source: LogSource) -> list[AuditFinding]:
 
 
 def audit_experiment(facts: ExperimentFacts) -> list[AuditFinding]:
-    """Return the checks of an experiment's verdict; empty while there is none."""
+    """Return the checks of an experiment's verdict; empty while there is none.
+
+    What rests on hidden entries cannot be recomputed: then one finding says so.
+    """
+    if facts.hides(Verdict.kind) or (facts.verdict and essential(facts.hidden)):
+        return [_unreadable(facts)]
     if facts.verdict is None:
         return []
     if facts.registration is None or facts.proposal is None:
@@ -109,6 +115,23 @@ def _finding(claim: Claim, number: int, name: str, check: Check) -> AuditFinding
     )
 
 
+def _unreadable(facts: ExperimentFacts) -> AuditFinding:
+    """Return that a verdict was not recomputed; that there is only one shows all the same."""
+    lacking = essential(facts.hidden)
+    verdicts = [entry for entry in facts.entries if entry.kind == Verdict.kind]
+    several = f"{len(verdicts)} verdicts of one registration; " if len(verdicts) > 1 else ""
+    numbers = listed([f"#{found.entry.sequence}" for found in lacking[:3]])
+    more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+    return AuditFinding(
+        number=2,
+        check="one verdict, of a confirmatory experiment",
+        subject=facts.experiment,
+        passed=not several,
+        detail=f"{several}NOT RECOMPUTED: it rests on {numbers}{more}, {lacking[0].why}",
+        sources=tuple(source_of(entry) for entry in verdicts),
+    )
+
+
 def _unregistered(facts: ExperimentFacts, verdict: Cited[Verdict]) -> AuditFinding:
     confirmatory = verdict.value.mode == "confirmatory"
     return AuditFinding(
@@ -122,24 +145,22 @@ def _unregistered(facts: ExperimentFacts, verdict: Cited[Verdict]) -> AuditFindi
 
 
 def check_frozen(claim: Claim) -> Iterator[str]:
-    """1. The front matter that people read says what the typed copy says."""
-    registration = claim.registration.value
-    try:
-        written = written_proposal(registration.proposal)
-    except (ValueError, InvalidFileError) as error:
-        yield f"the proposal’s text cannot be read: {error}"
-        return
-    if freeze(written.model_dump(mode="json")) != freeze(claim.proposal.model_dump(mode="json")):
-        yield "the proposal’s text and its frozen values differ"
+    """1. The front matter that people read says what the typed copy says; amendments, too."""
+    yield from frozen_faults(claim.facts)
 
 
 def check_mode(claim: Claim) -> Iterator[str]:
-    """2. Exploratory work never supports a confirmatory verdict, and there is only one."""
+    """2. Exploratory work never supports a confirmatory verdict, and there is only one.
+
+    What was amended after outcomes were seen makes it exploratory and void. When that was is read
+    from the log, whatever amendment and verdict say of themselves.
+    """
     facts = claim.facts
     verdicts = [entry for entry in facts.entries if entry.kind == Verdict.kind]
     if len(verdicts) > 1:
         yield f"{len(verdicts)} verdicts of one registration"
-    if claim.verdict.value.mode == "exploratory":
+    yield from mode_faults(facts, claim.verdict.value)
+    if claim.verdict.value.mode == "exploratory" and not facts.course.late():
         return
     used = {seed.run for seeds in claim.verdict.value.values.values() for seed in seeds}
     parts = [("promotion", facts.promotion.value.mode)] if facts.promotion else []
@@ -186,7 +207,7 @@ def check_runs(claim: Claim) -> Iterator[str]:
     if promotion is None:
         yield "no promotion"
         return
-    runs = {run.run: run for run in run_lineages(claim.facts, claim.verdict.value.mode)}
+    runs = {run.run: run for run in run_lineages(claim.facts)}
     for arm, seeds in claim.verdict.value.values.items():
         for seed in (s for s in seeds if s.value is not None):
             run = runs.get(seed.run)
@@ -228,10 +249,11 @@ def check_outcome(claim: Claim) -> Iterator[str]:
     verdict = claim.verdict.value
     if verdict.void_reasons and verdict.outcome != "void":
         yield f"{verdict.outcome} although void: {'; '.join(verdict.void_reasons)}"
-    if verdict.outcome == "void" and verdict.void_reasons:
+    late = claim.facts.course.late()
+    if verdict.outcome == "void" and verdict.void_reasons and not late:
         return
     found = recomputed(verdict, claim.proposal)
-    outcome = found.outcome
+    outcome = "void" if late else found.outcome
     if outcome == "supported" and not all(rail.held for rail in verdict.guardrails):
         outcome = "refuted"
     if outcome != verdict.outcome:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from workbench.reports.blocks import Section
 from workbench.reports.facts import ExperimentFacts
 from workbench.reports.quantities import stamp
+from workbench.reports.sections.changes import changes_section
 from workbench.reports.sections.events import (
     decisions_section,
     deviations_section,
     incidents_section,
 )
+from workbench.reports.sections.hidden import hidden_section, promise_section
 from workbench.reports.sections.outcome import (
     cost_section,
     forecast_section,
@@ -51,22 +53,35 @@ def chronicle(facts: ExperimentFacts) -> Chronicle:
         state=state_of(facts),
         exploratory=not facts.confirmatory,
         as_of=f"As of entry {as_of.sequence}, {stamp(as_of.time)}",
-        sections=(
-            status_section(facts),
-            question_section(facts),
-            lineage_section(facts),
-            timeline_section(facts),
-            curves_section(facts),
-            search_section(facts),
-            decisions_section(facts),
-            deviations_section(facts),
-            incidents_section(facts),
-            forecast_section(facts),
-            verdict_section(facts),
-            negative_section(facts),
-            cost_section(facts),
-            disclosures_section(facts),
-            limitations_section(facts),
-            record_section(facts),
-        ),
+        sections=_hidden_sections(facts) if facts.promise_hidden else _sections(facts),
+    )
+
+
+def _hidden_sections(facts: ExperimentFacts) -> tuple[Section, ...]:
+    """Return what everybody may know of an experiment whose promise is hidden."""
+    found = (promise_section(facts), hidden_section(facts), record_section(facts))
+    return tuple(part for part in found if part is not None)
+
+
+def _sections(facts: ExperimentFacts) -> tuple[Section, ...]:
+    hidden, changes = hidden_section(facts), changes_section(facts)
+    return (
+        status_section(facts),
+        *([hidden] if hidden else []),
+        question_section(facts),
+        *([changes] if changes else []),
+        lineage_section(facts),
+        timeline_section(facts),
+        curves_section(facts),
+        search_section(facts),
+        decisions_section(facts),
+        deviations_section(facts),
+        incidents_section(facts),
+        forecast_section(facts),
+        verdict_section(facts),
+        negative_section(facts),
+        cost_section(facts),
+        disclosures_section(facts),
+        limitations_section(facts),
+        record_section(facts),
     )

@@ -20,6 +20,7 @@ from workbench.reports.quantities import (
     scaled,
     significant,
 )
+from workbench.reports.status import uncounted_clauses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,13 @@ def disclosures(facts: ExperimentFacts) -> tuple[Line, ...]:
 
 
 def _failed(facts: ExperimentFacts) -> list[Clause]:
+    return [*_wasted(facts), *uncounted_clauses(facts)]
+
+
+def _wasted(facts: ExperimentFacts) -> list[Clause]:
     wasted = [cost for cost in bill(facts).costs if cost.fate == "wasted"]
+    if not wasted and facts.uncounted:
+        return []
     if not wasted:
         return [clause("No trial, proxy run or full-scale attempt failed, diverged or was lost.")]
     clauses = []

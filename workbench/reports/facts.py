@@ -1,13 +1,18 @@
 """Ledger entries of one experiment as plain values, each with the entry it came from."""
 
 import base64
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Generic, TypeVar
 
 from workbench.errors import InvalidFileError, NotFoundError
+from workbench.registry.amended import Course, followed
+from workbench.registry.embargo import OpenEmbargo, withholding_of
 from workbench.registry.entries import (
+    Amendment,
     Anchor,
     Body,
     Decision,
@@ -26,7 +31,9 @@ from workbench.registry.entries import (
     SweepStarted,
     Trial,
     Verdict,
+    Withdrawal,
 )
+from workbench.registry.hidden import HiddenEntry, hidden_entries
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.merkle import tree_root
 from workbench.registry.proposal import Proposal
@@ -101,8 +108,15 @@ class ExperimentFacts:
     tree_head: str
     """Origin, size and root of the log up to the last of these entries, as C2SP writes them."""
     registration: Cited[Registration] | None
+    """As it is in force: with the newest amendment's content, and cited with it."""
+    original: Cited[Registration] | None
+    """As it was first made."""
     proposal: Proposal | None
-    """The registered front matter."""
+    """The front matter in force."""
+    course: Course
+    """The registration's amendments and withdrawal, with what was known at each."""
+    amendments: tuple[Cited[Amendment], ...]
+    withdrawal: Cited[Withdrawal] | None
     anchors: tuple[Cited[Anchor], ...]
     sweep: SweepFacts | None
     """The confirmatory sweep."""
@@ -120,6 +134,12 @@ class ExperimentFacts:
     incidents: tuple[Cited[Incident], ...]
     exposures: tuple[Cited[Exposure], ...]
     verdict: Cited[Verdict] | None
+    hidden: tuple[HiddenEntry, ...]
+    """Entries whose bodies an embargo withholds or a redaction erased, in order."""
+    embargo: OpenEmbargo | None
+    """What stands between them and publication."""
+    embargo_expired: bool
+    """Whether the promised day was over when the log's last entry was written."""
 
     @property
     def as_of(self) -> Source:
@@ -133,8 +153,23 @@ class ExperimentFacts:
 
     @property
     def confirmatory(self) -> bool:
-        """Whether there is a registration that could support a verdict."""
-        return self.registration is not None
+        """Whether there is a registration that could support a verdict, hidden or not."""
+        return self.registration is not None or self.promise_hidden
+
+    @property
+    def promise_hidden(self) -> bool:
+        """Whether there is a registration and this reader has not what is in force of it."""
+        return self.registration is None and self.course.registration is not None
+
+    @property
+    def uncounted(self) -> tuple[Source, ...]:
+        """Hidden trials and runs: what they cost and how they ended is in no figure."""
+        kinds = (Trial.kind, ProxyRun.kind, RunEnded.kind)
+        return tuple(source_of(h.entry) for h in self.hidden if h.entry.kind in kinds)
+
+    def hides(self, kind: str) -> bool:
+        """Return whether an entry of this kind is hidden from this reader."""
+        return any(found.entry.kind == kind for found in self.hidden)
 
 
 def source_of(entry: Entry) -> Source:
@@ -171,10 +206,14 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
             f"the ledger has no entry about {experiment!r}",
             remedy=f"workbench register {experiment}",
         )
-    registration = _last(of_kind(entries, Registration))
-    mode = "confirmatory" if registration else "exploratory"
+    course = followed(entries)
+    first = (course.registration,) if course.registration else ()
+    original = _last(of_kind(first, Registration))
+    registration = in_force(course)
+    mode = "confirmatory" if course.registration else "exploratory"
     told = [entry for entry in entries if getattr(entry.body, "mode", mode) == mode]
     genesis = _last(of_kind(source.entries(kind=Genesis.kind), Genesis))
+    embargo = next(iter(withholding_of(entries).open), None)
     return ExperimentFacts(
         experiment=experiment,
         lab=genesis.value.lab if genesis else source.origin,
@@ -182,7 +221,11 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
         entries=entries,
         tree_head=tree_head(source, entries[-1].sequence + 1),
         registration=registration,
+        original=original,
         proposal=registered_proposal(registration.value) if registration else None,
+        course=course,
+        amendments=of_kind(entries, Amendment),
+        withdrawal=_last(of_kind(entries, Withdrawal)),
         anchors=of_kind(entries, Anchor),
         sweep=_sweep(entries, "confirmatory"),
         exploratory=_sweep(entries, "exploratory"),
@@ -196,9 +239,29 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
         deviations=of_kind(entries, Deviation),
         incidents=of_kind(entries, Incident),
         exposures=of_kind(entries, Exposure),
-        # A verdict that nothing was registered for is shown, and fails the audit.
-        verdict=_last(of_kind(told if registration else entries, Verdict)),
+        # In whatever mode: one that nothing was registered for, or that says another mode than the
+        # log gives, is shown and fails the audit.
+        verdict=_last(of_kind(entries, Verdict)),
+        hidden=hidden_entries(entries),
+        embargo=embargo,
+        embargo_expired=embargo is not None and embargo.is_expired(_newest(source)),
     )
+
+
+def _newest(source: LogSource) -> datetime:
+    """Return the time of a log's last entry: what a chronicle takes for now."""
+    (last,) = deque(source.entries(), maxlen=1)
+    return datetime.fromisoformat(last.time)
+
+
+def in_force(course: Course) -> Cited[Registration] | None:
+    """Return the registration with its newest amendment's content, citing both entries."""
+    entry = course.in_force()
+    if entry is None or not isinstance(entry.body, Registration):
+        return None
+    newest = course.amendments[-1:]
+    sources = (source_of(entry), *(source_of(amendment.entry) for amendment in newest))
+    return Cited(value=entry.body, sources=sources)
 
 
 def tree_head(source: LogSource, size: int) -> str:

@@ -2,10 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from workbench.registry.amended import Course
+from workbench.registry.approvals import Promise, promises
+from workbench.registry.embargo import Withholding
 from workbench.registry.entries import (
+    Amendment,
+    Approval,
     Body,
     Deviation,
+    Hidden,
     Incident,
     Promotion,
     ProxyRun,
@@ -16,8 +23,10 @@ from workbench.registry.entries import (
     SweepStarted,
     Trial,
     Verdict,
+    Withdrawal,
 )
-from workbench.registry.log import LogSource
+from workbench.registry.hidden import REMARKS
+from workbench.registry.log import Entry, LogSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +36,9 @@ class ExperimentStatus:
     experiment: str
     title: str
     stage: str
-    """``filed``, ``registered``, ``sweeping``, ``swept``, ``promoted``, ``running``, ``run`` or
-    ``decided``; exploratory work does not move it."""
+    """``filed``, ``registered``, ``sweeping``, ``swept``, ``promoted``, ``running``, ``run``,
+    ``decided`` or ``withdrawn``; ``hidden`` where this reader lacks the content that would say so;
+    exploratory work does not move it."""
     detail: str
     next_command: str
     device_seconds: float
@@ -37,11 +47,30 @@ class ExperimentStatus:
     exploratory_entries: int
     incidents: int
     deviations: int
+    deviations_by_category: dict[str, int]
+    """Distinct ones: the same deviation is recorded at each start; ``other`` without category."""
+    amendments: int
+    late_amendments: int
+    """Made after outcomes were seen: the verdict is exploratory and void."""
     verdict: str
+    embargo: str = ""
+    """Day by whose end it is promised to be revealed; empty without an embargo."""
+    overdue: bool = False
+    """Whether that day is over."""
+    awaits_approval: bool = False
+    """Nothing confirmatory runs until reviewers approved it."""
+    hidden_entries: int = 0
+    """Whose content this reader does not have."""
 
 
 @dataclass
 class _Tally:
+    withholding: Withholding = field(default_factory=Withholding)
+    hidden: list[str] = field(default_factory=list)
+    """Kinds of the entries without a body."""
+    course: Course = field(default_factory=Course)
+    approvals: list[Entry] = field(default_factory=list)
+    """What was promised, and who approved it."""
     registration: Registration | None = None
     budget: int = 0
     trials: dict[str, int] = field(default_factory=dict)
@@ -56,23 +85,34 @@ class _Tally:
     exploratory: int = 0
     incidents: int = 0
     deviations: int = 0
+    deviated: dict[str, set[tuple[str, str, str]]] = field(default_factory=dict)
 
-    def add(self, body: Body) -> None:
+    def add(self, entry: Entry) -> None:
         """Count one entry."""
+        body = entry.body
+        self.withholding.follow(entry)
+        if isinstance(body, Hidden):
+            self.hidden.append(entry.kind)
+        self.course.follow(entry)
+        if entry.kind in (Registration.kind, Amendment.kind, Approval.kind):
+            self.approvals.append(entry)
         self._cost(body)
-        if getattr(body, "mode", "") == "exploratory":
+        # The verdict on what was amended late is marked exploratory, and is the verdict.
+        if getattr(body, "mode", "") == "exploratory" and not isinstance(body, Verdict):
             self.exploratory += 1
         elif isinstance(body, Incident):
             self.incidents += 1
         elif isinstance(body, Deviation):
             self.deviations += 1
+            same = self.deviated.setdefault(body.category or "other", set())
+            same.add((body.what, body.registered, body.found))
         else:
             self._advance(body)
 
     def _advance(self, body: Body) -> None:
         match body:
-            case Registration():
-                self.registration = body
+            case Registration() | Amendment():
+                self._promise()
             case SweepStarted(budget_trials=budget):
                 self.budget = budget
             case Trial(state=state):
@@ -89,6 +129,11 @@ class _Tally:
                 self.verdict = outcome
             case _:
                 pass
+
+    def _promise(self) -> None:
+        in_force = self.course.in_force()
+        if in_force is not None and isinstance(in_force.body, Registration):
+            self.registration = in_force.body
 
     def _cost(self, body: Body) -> None:
         if isinstance(body, Trial | ProxyRun):
@@ -112,17 +157,47 @@ class _Tally:
         return (ended.last_step - ended.surviving_step) / steps if steps > 0 else 0.0
 
 
-def experiment_statuses(source: LogSource, filed: Iterable[str]) -> list[ExperimentStatus]:
-    """Return the status of every filed or recorded experiment, in the order of their numbers."""
+def experiment_statuses(
+    source: LogSource, filed: Iterable[str], now: datetime
+) -> list[ExperimentStatus]:
+    """Return the status of every filed or recorded experiment, in the order of their numbers.
+
+    Args:
+        source: The log.
+        filed: Names of the folders in ``experiments/``.
+        now: Decides which embargoes are overdue.
+    """
     tallies: dict[str, _Tally] = {name: _Tally() for name in filed}
     for entry in source.entries():
         if entry.subject[:4].isdigit():
-            tallies.setdefault(entry.subject, _Tally()).add(entry.body)
-    return [_status(name, tallies[name]) for name in sorted(tallies)]
+            tallies.setdefault(entry.subject, _Tally()).add(entry)
+    return [_status(name, tallies[name], now) for name in sorted(tallies)]
 
 
-def _status(name: str, tally: _Tally) -> ExperimentStatus:
+def unfinished_experiments(source: LogSource) -> list[str]:
+    """Return the experiments that were registered and came to no end, in their order."""
+    entries = list(source.entries())
+    over = {e.subject for e in entries if e.kind in (Verdict.kind, Withdrawal.kind)}
+    begun = dict.fromkeys(e.subject for e in entries if e.kind == Registration.kind)
+    return sorted(subject for subject in begun if subject not in over)
+
+
+def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
     stage, detail, command = _stage(tally)
+    embargo = next(iter(tally.withholding.open), None)
+    overdue = embargo is not None and embargo.is_expired(now)
+    if embargo is not None:
+        which = "EMBARGO OVERDUE since" if overdue else "embargo until"
+        detail = f"{detail}; {which} {embargo.until}"
+        command = "reveal" if overdue else command
+    waiting = _waiting(tally, stage)
+    if waiting is not None:
+        count = f"{len(waiting.approved_by)} of {waiting.required}"
+        detail, command = f"{detail}; {count} approvals of the {waiting.entry.kind}", "approve"
+    amendments, late = len(tally.course.amendments), len(tally.course.late())
+    if amendments:
+        when = "late: void" if late else "in time"
+        detail = f"{detail}; amended {amendments}\u00d7 ({when})"
     return ExperimentStatus(
         experiment=name,
         title=tally.registration.title if tally.registration else "",
@@ -134,14 +209,32 @@ def _status(name: str, tally: _Tally) -> ExperimentStatus:
         exploratory_entries=tally.exploratory,
         incidents=tally.incidents,
         deviations=tally.deviations,
+        deviations_by_category={name: len(same) for name, same in sorted(tally.deviated.items())},
+        amendments=amendments,
+        late_amendments=late,
         verdict=tally.verdict,
+        embargo=embargo.until if embargo else "",
+        overdue=overdue,
+        hidden_entries=len(tally.hidden),
+        awaits_approval=waiting is not None,
     )
+
+
+def _waiting(tally: _Tally, stage: str) -> Promise | None:
+    """Return the first promise without enough approvals, while that still holds anything up."""
+    if stage in ("decided", "withdrawn", "hidden"):
+        return None
+    return next((p for p in promises(tally.approvals) if not p.is_approved), None)
 
 
 def _stage(tally: _Tally) -> tuple[str, str, str]:
     registration = tally.registration
+    if any(kind not in REMARKS for kind in tally.hidden):
+        return "hidden", f"{len(tally.hidden)} entries without their content", "chronicle"
     if registration is None:
         return "filed", "not registered", "check"
+    if tally.course.withdrawal is not None:
+        return "withdrawn", _why_withdrawn(tally.course), "chronicle"
     if tally.verdict:
         return "decided", tally.verdict, "chronicle"
     if tally.promotion is not None:
@@ -151,6 +244,14 @@ def _stage(tally: _Tally) -> tuple[str, str, str]:
     if tally.budget:
         return "sweeping", f"{_trial_counts(tally)} of {tally.budget}", "sweep"
     return "registered", f"{registration.num_seeds} seeds an arm", "sweep"
+
+
+def _why_withdrawn(course: Course) -> str:
+    body = course.withdrawal.body if course.withdrawal else None
+    seen = course.known_at_withdrawal
+    when = " after outcomes were seen" if seen and seen.timing == "outcomes_seen" else ""
+    reason = body.reason if isinstance(body, Withdrawal) else "reason hidden"
+    return f"{reason}{when and f' ({when.strip()})'}"
 
 
 def _running_stage(

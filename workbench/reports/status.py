@@ -2,7 +2,7 @@
 
 from workbench.registry.entries import Forecast, ForecastScore, Verdict
 from workbench.reports.accounting import Bill, bill, sweep_accounting
-from workbench.reports.facts import Cited, ExperimentFacts, merged_sources
+from workbench.reports.facts import Cited, ExperimentFacts, merged_sources, source_of
 from workbench.reports.lineage import RunLineage, run_lineages
 from workbench.reports.narrative import Clause, Line, clause, line, listed, sentence
 from workbench.reports.quantities import (
@@ -20,10 +20,17 @@ def state_of(facts: ExperimentFacts) -> str:
     """Return how far an experiment has come, in one word.
 
     ``exploratory``, ``registered``, ``sweeping``, ``swept``, ``stopped``, ``promoted``,
-    ``running``, ``ran``, or the verdict's outcome.
+    ``running``, ``ran``, ``withdrawn``, or the verdict's outcome; ``embargoed``, ``overdue`` or
+    ``hidden`` where this reader has not what it would take to say so.
     """
+    if facts.promise_hidden and facts.embargo is not None:
+        return "overdue" if facts.embargo_expired else "embargoed"
+    if facts.promise_hidden or (facts.verdict is None and facts.hides(Verdict.kind)):
+        return "hidden"
     if not facts.confirmatory:
         return "exploratory"
+    if facts.withdrawal:
+        return "withdrawn"
     if facts.verdict:
         return facts.verdict.value.outcome
     if facts.promotion and facts.promotion.value.chosen == "none":
@@ -69,15 +76,37 @@ def _question(facts: ExperimentFacts) -> Line:
     return line("Question", clause(sentence(statement), facts.registration.sources))
 
 
+def _hidden_verdict(facts: ExperimentFacts) -> list[Clause]:
+    found = next(found for found in facts.hidden if found.entry.kind == Verdict.kind)
+    text = f"A verdict was recorded; its content is hidden: {found.why}"
+    return [clause(sentence(text), (source_of(found.entry),))]
+
+
 def _state(facts: ExperimentFacts) -> list[Clause]:
     state = state_of(facts)
+    if state == "hidden" and facts.hides(Verdict.kind):
+        return _hidden_verdict(facts)
+    if facts.withdrawal and facts.confirmatory:
+        text = sentence(f"withdrawn: {facts.withdrawal.value.reason}")
+        return [clause(text, facts.withdrawal.sources), *_amended(facts)]
     if facts.verdict and facts.confirmatory:
         text = f"Decided: {state}. {sentence(facts.verdict.value.action)}"
-        return [clause(text, facts.verdict.sources)]
+        return [clause(text, facts.verdict.sources), *_amended(facts)]
     if state == "stopped" and facts.promotion:
         text = "Stopped before full scale: no candidate may be promoted by the registered rule."
-        return [clause(text, facts.promotion.sources)]
-    return [_progress(facts, state)]
+        return [clause(text, facts.promotion.sources), *_amended(facts)]
+    return [_progress(facts, state), *_amended(facts)]
+
+
+def _amended(facts: ExperimentFacts) -> list[Clause]:
+    """Return that the promise was changed, and what that means; nothing if it was not."""
+    if not facts.course.amendments:
+        return []
+    late = len(facts.course.late())
+    when = f"{late} of them after outcomes were seen: exploratory" if late else "in time"
+    text = f"Amended {count(len(facts.course.amendments), 'time')}, {when}."
+    sources = [source_of(amendment.entry) for amendment in facts.course.amendments]
+    return [clause(text, sources)]
 
 
 def _progress(facts: ExperimentFacts, state: str) -> Clause:
@@ -103,6 +132,8 @@ def _progress(facts: ExperimentFacts, state: str) -> Clause:
 def _result(facts: ExperimentFacts) -> list[Clause]:
     if not facts.confirmatory:
         return [clause("None: exploratory.")]
+    if facts.verdict is None and facts.hides(Verdict.kind):
+        return _hidden_verdict(facts)
     if facts.verdict is None:
         return [clause("None yet.")]
     verdict = facts.verdict.value
@@ -181,8 +212,9 @@ def scored_clause(score: Cited[ForecastScore]) -> Clause:
 
 
 def _cost(facts: ExperimentFacts, total: Bill) -> Line:
+    hidden = uncounted_clauses(facts)
     if not total.costs:
-        return line("Cost", clause("Nothing has run."))
+        return line("Cost", *(hidden or [clause("Nothing has run.")]))
     attempts = sum(len(run.attempts) - 1 for run in run_lineages(facts))
     text = (
         f"{device_time(total.device_seconds)} in all, "
@@ -194,4 +226,15 @@ def _cost(facts: ExperimentFacts, total: Bill) -> Line:
         count(len(facts.deviations), "deviation"),
     ]
     log = merged_sources([*facts.incidents, *facts.deviations])
-    return line("Cost", clause(f"{text};", total.sources), clause(f"{listed(events)}.", log))
+    return line(
+        "Cost", clause(f"{text};", total.sources), clause(f"{listed(events)}.", log), *hidden
+    )
+
+
+def uncounted_clauses(facts: ExperimentFacts) -> list[Clause]:
+    """Return that hidden trials and runs are in no figure; nothing when there are none."""
+    if not facts.uncounted:
+        return []
+    what = count(len(facts.uncounted), "trial or run", "trials or runs")
+    text = f"Not counted: {what} whose entry is hidden, failed or not."
+    return [clause(text, facts.uncounted)]

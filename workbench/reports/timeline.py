@@ -1,28 +1,35 @@
 """The logbook: every entry of an experiment in one dated sentence, long series drawn together."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from workbench.registry.entries import (
+    Amendment,
     Anchor,
+    Approval,
     Body,
     Decision,
     Deviation,
+    Embargo,
     Exposure,
     Forecast,
     Incident,
+    KeyRotation,
     Note,
     Promotion,
     ProxyRun,
+    Redaction,
     Registration,
+    Reveal,
     RunEnded,
     RunStarted,
     SweepEnded,
     SweepStarted,
     Trial,
     Verdict,
+    Withdrawal,
 )
 from workbench.registry.log import Entry
 from workbench.reports.accounting import TRIAL_STATES
@@ -56,22 +63,30 @@ class Event:
 
 def timeline(facts: ExperimentFacts) -> tuple[Event, ...]:
     """Return the rows in the order of the ledger."""
-    return tuple(_events(facts.entries))
+    return tuple(_events(facts.entries, {h.entry.leaf: h.why for h in facts.hidden}))
 
 
-def _events(entries: Sequence[Entry]) -> Iterator[Event]:
+def _events(entries: Sequence[Entry], hidden: Mapping[str, str]) -> Iterator[Event]:
     def series(entry: Entry) -> tuple[object, ...]:
+        if entry.leaf in hidden:
+            return (hidden[entry.leaf], entry.kind, entry.actor)
         if entry.kind not in SERIES:
             return (entry.sequence,)
         return (entry.kind, _mode(entry.body), entry.actor)
 
     for _, group in groupby(entries, key=series):
-        yield _event(list(group))
+        found = list(group)
+        yield _event(found, hidden.get(found[0].leaf, ""))
 
 
-def _event(entries: Sequence[Entry]) -> Event:
+def _event(entries: Sequence[Entry], hidden: str) -> Event:
     last = entries[-1]
-    text = describe(last.body) if len(entries) == 1 else describe_series(entries)
+    if hidden:
+        kind = last.kind.replace("_", " ")
+        what = count(len(entries), f"{kind} entry", f"{kind} entries")
+        text = sentence(f"{what}, {hidden}")
+    else:
+        text = describe(last.body) if len(entries) == 1 else describe_series(entries)
     return Event(
         time=last.time,
         kind=last.kind,
@@ -94,7 +109,9 @@ def _grave(body: Body) -> bool:
         return body.outcome == "void"
     if isinstance(body, Incident):
         return body.severity != "note"
-    return isinstance(body, Deviation)
+    if isinstance(body, Amendment):
+        return body.timing == "outcomes_seen"
+    return isinstance(body, Deviation | Withdrawal)
 
 
 def describe_series(entries: Sequence[Entry]) -> str:
@@ -128,6 +145,20 @@ def _registration(body: Registration) -> str:
 
 def _anchor(body: Anchor) -> str:
     return f"Tree head of size {body.tree_size} anchored ({body.method}); the seeds derive from it."
+
+
+def _amendment(body: Amendment) -> str:
+    paths = listed([f"{change.document} {change.path}" for change in body.changes])
+    known = body.timing.replace("_", " ")
+    return sentence(f"amended {paths} ({known}): {body.reason}")
+
+
+def _withdrawal(body: Withdrawal) -> str:
+    return sentence(f"withdrawn ({body.timing.replace('_', ' ')}): {body.reason}")
+
+
+def _approval(body: Approval) -> str:
+    return f"Approved by the reviewer {body.reviewer}."
 
 
 def _sweep_started(body: SweepStarted) -> str:
@@ -231,6 +262,23 @@ def _verdict(body: Verdict) -> str:
     )
 
 
+def _embargo(body: Embargo) -> str:
+    return sentence(f"embargo until {body.until}: what follows is withheld ({body.reason})")
+
+
+def _reveal(body: Reveal) -> str:
+    return sentence(f"the embargo ended: what it withheld is published{_because(body.reason)}")
+
+
+def _redaction(body: Redaction) -> str:
+    what = body.what.replace("_", " ")
+    return sentence(f"an entry’s content was erased for good ({what}): {body.reason}")
+
+
+def _key_rotation(body: KeyRotation) -> str:
+    return sentence(f"the {body.role} key was replaced ({body.why.replace('_', ' ')})")
+
+
 def _value(value: float | None, metric: str) -> str:
     return "" if value is None else f" with {metric} {with_unit(number(value), metric)}"
 
@@ -243,6 +291,9 @@ _Writer = Callable[..., str]
 _WRITERS: dict[type[Body], _Writer] = {
     Registration: _registration,
     Anchor: _anchor,
+    Approval: _approval,
+    Amendment: _amendment,
+    Withdrawal: _withdrawal,
     SweepStarted: _sweep_started,
     Trial: _trial,
     SweepEnded: _sweep_ended,
@@ -257,4 +308,8 @@ _WRITERS: dict[type[Body], _Writer] = {
     Incident: _incident,
     Exposure: _exposure,
     Verdict: _verdict,
+    Embargo: _embargo,
+    Reveal: _reveal,
+    Redaction: _redaction,
+    KeyRotation: _key_rotation,
 }

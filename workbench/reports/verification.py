@@ -1,18 +1,26 @@
 """Everything that can be verified of a lab offline: the log's own checks, then each claim."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from workbench.registry.log import LogSource, RawLog
-from workbench.registry.publish import PublishedLog
+from workbench.registry.anchored import AnchorFindings, AnchorTrust
+from workbench.registry.anchors import Read
+from workbench.registry.bounds import RegistrationBounds
+from workbench.registry.heads import SignedHead
+from workbench.registry.log import HashSource, LogSource, RawLog
+from workbench.registry.published import CHECKPOINT, PublishedLog
 from workbench.registry.verify import LogReport, verify_log
 from workbench.reports.audit import AuditFinding, audit_claims
+from workbench.reports.outside import outside
 
 
-class VerifiableLog(LogSource, RawLog, Protocol):
+class VerifiableLog(LogSource, RawLog, HashSource, Protocol):
     """A log that can be read and whose stored bytes can be checked."""
+
+    def head(self) -> SignedHead:
+        """Return the newest signed head, its signature unchecked."""
 
     @property
     def vkey(self) -> str:
@@ -26,11 +34,16 @@ class Verification:
     log: LogReport
     claims: tuple[AuditFinding, ...]
     """Empty when the log itself does not verify: nothing can be said of its claims."""
+    anchors: AnchorFindings
+    """What lies outside the log, held against it; empty, too, when that does not verify."""
+    bounds: tuple[RegistrationBounds, ...]
+    """When each registration was made, as far as that can be shown."""
 
     @property
     def passed(self) -> bool:
         """Whether every check of the log and of every claim passed."""
-        return self.log.passed and all(finding.passed for finding in self.claims)
+        claims = all(finding.passed for finding in self.claims)
+        return self.log.passed and claims and not self.anchors.faults
 
     def lines(self) -> Iterator[str]:
         """Yield the report, one line a check, the verdict last."""
@@ -47,6 +60,9 @@ class Verification:
                     detail = f": {finding.detail}" if finding.detail else ""
                     mark = _mark(finding.passed)
                     yield f"{mark} c{finding.number}  {finding.check}{detail}"
+        yield from self.anchors.summary()
+        for bound in self.bounds:
+            yield from bound.lines()
         for warning in self.log.warnings:
             yield f"note      {warning}"
         if self.passed:
@@ -58,25 +74,45 @@ class Verification:
         check = self.log.first_failure
         if check is not None:
             return f"check {check.number}, {check.name}: {check.detail}"
-        finding = next(finding for finding in self.claims if not finding.passed)
-        return f"check c{finding.number} of {finding.subject}, {finding.check}: {finding.detail}"
+        for finding in self.claims:
+            if not finding.passed:
+                named = f"check c{finding.number} of {finding.subject}, {finding.check}"
+                return f"{named}: {finding.detail}"
+        return f"an anchor contradicts the log: {self.anchors.faults[0]}"
 
 
-def verify_lab(log: VerifiableLog, *, vkey: str, kept_head: str | None) -> Verification:
+def verify_lab(
+    log: VerifiableLog,
+    *,
+    vkey: str,
+    kept_head: str | None,
+    trust: AnchorTrust | None = None,
+    read: Read | None = None,
+) -> Verification:
     """Verify a log and recompute every claim that it records.
 
     Args:
         log: The store or the published files.
         vkey: C2SP verifier key that the reader trusts.
         kept_head: A signed head that the reader kept from before, verbatim.
+        trust: Whom the reader believes, for the anchors.
+        read: Reads a file of the published log, in which anchors are kept.
     """
     report = verify_log(log, vkey=vkey, kept_head=kept_head)
-    claims = tuple(audit_claims(log)) if report.passed else ()
-    return Verification(log=report, claims=claims)
+    if not report.passed:
+        nothing = AnchorFindings(anchors=(), faults=())
+        return Verification(log=report, claims=(), anchors=nothing, bounds=())
+    anchors, bounds = outside(log, size=report.size, read=read, trust=trust or AnchorTrust())
+    claims = tuple(audit_claims(log))
+    return Verification(log=report, claims=claims, anchors=anchors, bounds=bounds)
 
 
 def verify_published(
-    folder: Path, *, vkey: str | None = None, kept_head: str | None = None
+    folder: Path,
+    *,
+    vkey: str | None = None,
+    kept_head: str | None = None,
+    trust: AnchorTrust | None = None,
 ) -> Verification:
     """Verify published files alone: no lab, no store and no keys are needed.
 
@@ -85,13 +121,16 @@ def verify_published(
         vkey: The log's verifier key from a place that its keeper does not control; without one,
             the key that lies beside the log is believed.
         kept_head: A signed head that the reader kept from before, verbatim.
+        trust: Whom the reader believes, for the anchors. The git history of the folder, if it has
+            one, is looked at in any case.
 
     Raises:
         NotFoundError: nothing was published there.
     """
     log = PublishedLog(folder)
     log.head()
-    return verify_lab(log, vkey=vkey or log.vkey, kept_head=kept_head)
+    trust = replace(trust or AnchorTrust(), git_file=folder / CHECKPOINT)
+    return verify_lab(log, vkey=vkey or log.vkey, kept_head=kept_head, trust=trust, read=log.read)
 
 
 def _mark(passed: bool) -> str:

@@ -28,6 +28,7 @@ from workbench.registry.entries.filing import (
     Genesis,
     Predecessor,
     Registration,
+    StatedPower,
 )
 from workbench.registry.entries.logbook import (
     Decision,
@@ -120,6 +121,7 @@ __all__ = [
     "RunStarted",
     "ScalePoint",
     "SeedValue",
+    "StatedPower",
     "SweepEnded",
     "SweepStarted",
     "Timing",

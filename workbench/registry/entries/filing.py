@@ -38,6 +38,9 @@ class DataState(Record):
     duplicates_removed: int
     natural_mixture: dict[str, Number]
     """Share of each domain in the training split's bytes."""
+    evaluation_sets: dict[str, str] = {}
+    """Fingerprint of each set that a metric is read on, ``validation`` and ``sealed_test``: over
+    the hash of every domain's tokens and of the tokenizer. Absent in entries older than it."""
     builder: dict[str, str] = {}
     """Versions of what the built-in text came from (Python, packages)."""
 
@@ -73,6 +76,19 @@ class ApprovalRule(Record):
     """C2SP verifier key by a short name in snake_case."""
 
 
+class StatedPower(Record):
+    """What the rule was expected to say when it was registered (`workbench check`)."""
+
+    effect: Number
+    """True improvement that the chances are for, in the primary metric's unit."""
+    noise_sd: Number
+    """Standard deviation between the seeds of an arm."""
+    noise_source: str
+    """``assumed: …`` or ``measured: …``."""
+    chances: dict[str, Number]
+    """By outcome; that of ``supported`` is the power."""
+
+
 class Registration(Body):
     """A frozen proposal. Everything that runs under it is read from here, not from the files."""
 
@@ -97,6 +113,8 @@ class Registration(Body):
     """The machine that it was registered on (`workbench.registry.provenance.host`)."""
     approvals: ApprovalRule | None = None
     """As the lab required when it was registered; absent where none is required."""
+    power: StatedPower | None = None
+    """Absent while the noise between seeds was neither assumed nor measured."""
 
 
 class Anchor(Body):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 
 from workbench.canonical import Json, decimal, freeze, from_decimal
 
@@ -11,7 +11,13 @@ def _number(value: Json) -> float:
     return from_decimal(value) if isinstance(value, str) else float(value)
 
 
-Number: TypeAlias = Annotated[float, BeforeValidator(_number), PlainSerializer(decimal)]
+_DECIMAL = r"^(-?[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?|non-finite\((nan|[+-]inf)\))$"
+Number: TypeAlias = Annotated[
+    float,
+    BeforeValidator(_number),
+    PlainSerializer(decimal),
+    WithJsonSchema({"type": "string", "pattern": _DECIMAL}),
+]
 """A double, in JSON as its shortest decimal string; non-finite values are marked as such."""
 
 Mode: TypeAlias = Literal["confirmatory", "exploratory"]

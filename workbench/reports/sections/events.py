@@ -1,11 +1,33 @@
 """Decisions, deviations and incidents, each with who, why, what was lost and what reverses it."""
 
+from collections.abc import Sequence
+
 from workbench.registry.entries import Decision, Deviation, Incident
-from workbench.reports.blocks import Block, Card, Row, Section, Table, say, section, table
+from workbench.reports.blocks import (
+    Block,
+    Card,
+    Heading,
+    Row,
+    Section,
+    Table,
+    say,
+    section,
+    table,
+)
 from workbench.reports.facts import Cited, ExperimentFacts, merged_sources
-from workbench.reports.narrative import Line, clause, line, sentence
+from workbench.reports.narrative import Line, clause, line, listed, sentence
 from workbench.reports.quantities import MISSING, count, duration, scaled
 
+CATEGORIES = {
+    "seeds": "Seeds",
+    "data": "Data",
+    "config": "Configuration",
+    "code": "Code",
+    "dependency": "Dependencies",
+    "hardware": "Hardware",
+    "file": "Edited files",
+}
+"""What can deviate, the gravest for the inference first."""
 LAYERS = ("objective", "architecture", "optimizer", "operations")
 
 
@@ -44,26 +66,47 @@ def _reversible(body: Decision) -> str:
 
 
 def deviations_section(facts: ExperimentFacts) -> Section:
-    """Return what differs from the registration."""
+    """Return what differs from the registration, by what it is that differs."""
     if not facts.deviations:
         text = "None was detected." if facts.confirmatory else "Nothing was registered."
         return section("deviations", "Deviations", [say(text)])
-    return section("deviations", "Deviations", [_deviation(d) for d in facts.deviations])
+    blocks: list[Block | None] = [_deviation(d) for d in facts.deviations if not d.value.category]
+    for category, title in CATEGORIES.items():
+        found = [d for d in facts.deviations if d.value.category == category]
+        if found:
+            blocks.append(Heading(text=title))
+            blocks += [_repeated(same) for same in _same(found)]
+    return section("deviations", "Deviations", blocks)
 
 
-def _deviation(found: Cited[Deviation]) -> Card:
+def _same(found: Sequence[Cited[Deviation]]) -> list[list[Cited[Deviation]]]:
+    """Return the deviations grouped by what differs and how; each start records it anew."""
+    groups: dict[tuple[str, ...], list[Cited[Deviation]]] = {}
+    for deviation in found:
+        body = deviation.value
+        groups.setdefault((body.what, body.registered, body.found), []).append(deviation)
+    return list(groups.values())
+
+
+def _repeated(same: Sequence[Cited[Deviation]]) -> Card:
+    places = listed([deviation.value.at for deviation in same if deviation.value.at])
+    return _deviation(Cited(value=same[0].value, sources=merged_sources(same)), places=places)
+
+
+def _deviation(found: Cited[Deviation], *, places: str = "") -> Card:
     body = found.value
     told = [
         ("Registered", body.registered),
         ("Found", body.found),
+        ("At the start of", places),
         ("Consequence", body.effect),
     ]
     return Card(
         title=body.what,
         label="deviation",
-        lines=tuple(line(label, clause(sentence(text))) for label, text in told),
+        lines=tuple(line(label, clause(sentence(text))) for label, text in told if text),
         excerpt="",
-        time=found.time,
+        time=found.sources[0].time,
         actor=found.sources[0].actor,
         sources=found.sources,
         grave=True,

@@ -6,6 +6,7 @@ from workbench.reports.audit import AuditFinding, audit_experiment, forecasts_af
 from workbench.reports.blocks import (
     Block,
     Heading,
+    Paragraph,
     Row,
     Section,
     Table,
@@ -35,7 +36,7 @@ from workbench.reports.quantities import (
     with_unit,
 )
 from workbench.reports.shortcomings import negative_results
-from workbench.reports.status import effect_sentence, sample_sizes, score_of
+from workbench.reports.status import effect_sentence, sample_sizes, score_of, uncounted_clauses
 
 
 def forecast_section(facts: ExperimentFacts) -> Section:
@@ -135,6 +136,8 @@ def verdict_section(facts: ExperimentFacts) -> Section:
     """Return the verdict with everything it rests on, recomputed on the spot."""
     if facts.verdict is None:
         text = "There is none yet." if facts.confirmatory else "Exploratory work has none."
+        if facts.hides(Verdict.kind):
+            text = "There is one, and its content is hidden: see the hidden entries."
         return section("verdict", "Verdict", [say(text)])
     verdict = facts.verdict
     body = verdict.value
@@ -289,7 +292,8 @@ def _audit_table(findings: list[AuditFinding]) -> Table | None:
 def negative_section(facts: ExperimentFacts) -> Section:
     """Return what did not work."""
     found = lines(*negative_results(facts))
-    nothing = say("Nothing has failed, missed or been rejected so far.")
+    shown = " among what is not hidden" if facts.hidden else ""
+    nothing = say(f"Nothing has failed, missed or been rejected so far{shown}.")
     return section("negative", "Negative results", [found or nothing])
 
 
@@ -297,7 +301,8 @@ def cost_section(facts: ExperimentFacts) -> Section:
     """Return what every outcome cost."""
     total = bill(facts)
     if not total.costs:
-        return section("cost", "Cost by outcome", [say("Nothing has run.")])
+        text = "What ran is hidden." if facts.uncounted else "Nothing has run."
+        return section("cost", "Cost by outcome", [say(text)])
     text = (
         f"{device_time(total.device_seconds)} and {scaled(total.tokens, 'training tokens')}; "
         + listed([f"{percent(total.share(fate))} {words}" for fate, words in WORDS.items()])
@@ -322,6 +327,7 @@ def cost_section(facts: ExperimentFacts) -> Section:
         "Cost by outcome",
         [
             say(text, total.sources),
+            Paragraph(clauses=tuple(uncounted_clauses(facts))) if facts.uncounted else None,
             picture(cost_bars(total)),
             table(
                 "Device time is the wall time of one process on its device; evaluation of the "

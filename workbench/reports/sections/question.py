@@ -1,5 +1,6 @@
 """Where the experiment stands, and what was promised before anything ran."""
 
+from workbench.registry.approvals import promises
 from workbench.registry.entries import Registration
 from workbench.registry.proposal import Hypothesis, Proposal
 from workbench.reports.blocks import (
@@ -16,7 +17,7 @@ from workbench.reports.blocks import (
     table,
 )
 from workbench.reports.documents import prose
-from workbench.reports.facts import Cited, ExperimentFacts, Source
+from workbench.reports.facts import Cited, ExperimentFacts, Source, source_of
 from workbench.reports.narrative import Line, clause, line, listed, sentence
 from workbench.reports.quantities import (
     count,
@@ -53,7 +54,7 @@ def question_section(facts: ExperimentFacts) -> Section:
         blocks += _hypothesis(hypothesis, proposal, sources, decides=decides)
     blocks += [
         Heading(text="The rule that decides"),
-        lines(*_rule(proposal, sources)),
+        lines(*_rule(proposal, sources), *_power(registration)),
         table(
             "What happens on each outcome.",
             ["Outcome", "Registered action"],
@@ -65,7 +66,7 @@ def question_section(facts: ExperimentFacts) -> Section:
         Heading(text="Design"),
         lines(*_design(proposal, sources)),
         Heading(text="What was frozen"),
-        lines(*_frozen(registration)),
+        lines(*_frozen(registration, facts.original or registration), *_approvals(facts)),
         _text(registration),
     ]
     return section("question", title, blocks)
@@ -118,10 +119,28 @@ def _rule(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
         line("Stopping", clause(f"After exactly {count(rule.fixed_n, 'seed')} an arm.", sources)),
         line("Divergence", clause(_divergence(proposal), sources)),
     ]
+    if primary.evaluation_set_hash:
+        pinned = clause(
+            "the sealed test split, fingerprint", sources, code=primary.evaluation_set_hash
+        )
+        found.append(line("Evaluation set", pinned))
     for rail in proposal.measures.guardrails:
         text = f"{rail.metric} at most {significant(rail.at_most)}."
         found.append(line("Guardrail", clause(text, sources)))
     return found
+
+
+def _power(registration: Cited[Registration]) -> list[Line]:
+    """Return what the rule was expected to say; nothing where that was not computed."""
+    power, sources = registration.value.power, registration.sources
+    if power is None:
+        return []
+    told = listed([f"{outcome} {percent(chance, 0)}" for outcome, chance in power.chances.items()])
+    text = (
+        f"if the improvement is truly {signed(power.effect)}: {told}; seeds of an arm vary by "
+        f"{significant(power.noise_sd)} ({power.noise_source})"
+    )
+    return [line("Expected of the rule", clause(sentence(text), sources))]
 
 
 def _divergence(proposal: Proposal) -> str:
@@ -162,13 +181,14 @@ def _design(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
     ]
     for plan in proposal.contingencies:
         times = "once" if plan.max_uses == 1 else f"{number(plan.max_uses, 0)} times"
-        text = f"if {plan.when}, then {plan.then} (at most {times})"
+        during = "" if plan.phase == "any" else f"in phase {plan.phase}, "
+        text = f"{during}if {plan.when}, then {plan.then} (at most {times})"
         found.append(line("Contingency", clause(sentence(text), sources)))
     found += [line("Exclusion", clause(sentence(text), sources)) for text in proposal.exclusions]
     return found
 
 
-def _frozen(registration: Cited[Registration]) -> list[Line]:
+def _frozen(registration: Cited[Registration], original: Cited[Registration]) -> list[Line]:
     body, sources = registration.value, registration.sources
     state = "with uncommitted changes" if body.code.dirty else "clean work tree"
     tools = ", ".join(f"{name} {version}" for name, version in sorted(body.environment.items()))
@@ -181,12 +201,22 @@ def _frozen(registration: Cited[Registration]) -> list[Line]:
         )
     ]
     return [
-        line("When", clause(f"{stamp(registration.time)}, by {sources[0].actor}", sources)),
+        line("When", clause(f"{stamp(original.time)}, by {sources[0].actor}", original.sources)),
         line("Code", clause(f"{state}, commit", sources, code=body.code.commit)),
         line("Environment", clause(tools or "not recorded", sources)),
         line("Data", clause(f"{body.data.corpus}, manifest", sources, code=body.data.manifest)),
         *files,
     ]
+
+
+def _approvals(facts: ExperimentFacts) -> list[Line]:
+    """Return who approved each promise; nothing where no approval was required."""
+    found: list[Line] = []
+    for promise in promises(facts.entries):
+        entry, names = promise.entry, listed(promise.approved_by) or "nobody yet"
+        text = f"{promise.required} required, given by {names}"
+        found.append(line(f"Approval of the {entry.kind}", clause(f"{text}.", [source_of(entry)])))
+    return found
 
 
 def _text(registration: Cited[Registration]) -> Block | None:

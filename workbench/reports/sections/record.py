@@ -103,7 +103,7 @@ def record_section(facts: ExperimentFacts) -> Section:
         say(text),
         Heading(text="To check it without trusting us"),
         Verbatim(
-            text="workbench verify --from registry\n"
+            text="workbench verify --from registry --report chronicle.md   # a copy that you kept\n"
             f"workbench chronicle {facts.experiment} --check   # gives this file, byte for byte"
         ),
     ]

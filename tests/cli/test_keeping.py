@@ -1,0 +1,144 @@
+"""Reveal, redact and the keys, as a user meets them."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.test_commands import strict
+from tests.labs import SUBJECT, LabFolder
+
+EMBARGO = ["--embargo-until", "2099-12-31", "--embargo-reason", "under review"]
+
+
+def test_register_under_embargo_says_what_stays_public(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    said = workbench("register", "1", *EMBARGO, lab=filed_lab)
+    assert (said.code, said.err) == (0, "")
+    assert "embargo    until 2099-12-31: under review" in said.out
+    assert "Public all the same: the folder's name" in said.out
+    assert f"do not push experiments/{SUBJECT}" in said.out
+    assert "workbench reveal 0001" in said.out
+    said = workbench("status", lab=filed_lab)
+    assert "embargo until" in said.out
+    said = workbench("reveal", "1", "--json", lab=filed_lab)
+    assert strict(said.out) == {
+        "experiment": SUBJECT, "entry": 4, "until": "2099-12-31", "num_entries": 1,
+    }  # fmt: skip
+
+
+def test_register_with_half_an_embargo_is_refused(filed_lab: LabFolder, workbench: Command) -> None:
+    said = workbench("register", "1", "--embargo-until", "2099-12-31", lab=filed_lab)
+    assert said.code == 3
+    assert "--embargo-reason" in said.err
+
+
+def test_reveal_says_what_comes_next_and_twice_is_refused(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    workbench("register", "1", *EMBARGO, lab=filed_lab)
+    said = workbench("reveal", "1", "--reason", "accepted", lab=filed_lab)
+    assert said.code == 0
+    assert "to be published  1 entries with their content" in said.out
+    assert "Next: workbench publish" in said.out
+    again = workbench("reveal", "1", lab=filed_lab)
+    assert again.code == 5
+    assert "no embargo" in again.err
+
+
+def test_redact_shows_what_is_lost_and_what_is_not_erased_then_asks(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    workbench("note", "a name that must go", "-e", "1", lab=registered_lab)
+    arguments = ["redact", "3", "--what", "personal_data", "--reason", "a name"]
+    dry = workbench(*arguments, "--dry-run", lab=registered_lab)
+    assert dry.code == 0
+    assert f"Entry 3: note of {SUBJECT}" in dry.out
+    assert "nothing rests on it" in dry.out
+    assert "what git holds of registry/" in dry.out
+    asked = workbench(*arguments, lab=registered_lab)
+    assert asked.code == 5
+    assert "--yes" in asked.err
+    assert len(registered_lab.entries()) == 4
+    done = workbench(*arguments, "--yes", lab=registered_lab)
+    assert done.code == 0
+    assert "recorded as entry 4" in done.out
+    store = (registered_lab.root / ".workbench" / "ledger.db").read_bytes()
+    assert b"a name that must go" not in store
+    told = workbench("redact", "3", "--what", "other", "--reason", "r", "-y", lab=registered_lab)
+    assert told.code == 5
+    assert "no body here" in told.err
+
+
+def test_redact_as_json(registered_lab: LabFolder, workbench: Command) -> None:
+    arguments = ["redact", "1", "--what", "licence", "--reason", "r", "--dry-run", "--json"]
+    said = strict(workbench(*arguments, lab=registered_lab).out)
+    assert (said["entry"], said["kind"], said["redaction"]) == (1, "registration", None)
+    assert "the promise itself" in said["consequence"]
+
+
+def test_redacted_registration_stops_the_experiment_with_the_reason(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    arguments = ["redact", "1", "--what", "legal_order", "--reason", "ordered", "--yes"]
+    assert workbench(*arguments, lab=registered_lab).code == 0
+    said = workbench("sweep", "1", lab=registered_lab)
+    assert said.code == 5
+    assert "entry 1 (registration) is hidden here, redacted by entry 3" in said.err
+    assert "hidden" in workbench("status", lab=registered_lab).out
+    assert workbench("chronicle", lab=registered_lab).code == 0
+
+
+def test_keys_rotate_and_show(registered_lab: LabFolder, workbench: Command) -> None:
+    before = strict(workbench("keys", "show", "--json", lab=registered_lab).out)
+    assert [line["role"] for line in before] == ["log", "author"]
+    arguments = ["keys", "rotate", "log", "--why", "compromise", "--reason", "a laptop was stolen"]
+    said = workbench(*arguments, lab=registered_lab)
+    assert (said.code, said.err) == (0, "")
+    assert "signed by both keys" in said.out
+    assert "A key was stolen" in said.out
+    after = strict(workbench("keys", "show", "--json", lab=registered_lab).out)
+    log = [line for line in after if line["role"] == "log"]
+    assert [(line["since"], line["until"]) for line in log] == [(0, 3), (3, None)]
+    assert log[0]["vkey"] == before[0]["vkey"] != log[1]["vkey"]
+    assert "retired-" in log[0]["private"]
+    assert stat.S_IMODE(Path(log[0]["private"]).stat().st_mode) == 0o600
+    text = workbench("keys", "show", lab=registered_lab).out
+    assert log[1]["vkey"] in text
+    assert "until entry 3" in text
+    assert workbench("note", "by the new key", lab=registered_lab).code == 0
+
+
+def test_keys_rotate_without_a_reason_is_refused(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    said = workbench(
+        "keys", "rotate", "author", "--why", "scheduled", "--reason", " ", lab=registered_lab
+    )
+    assert said.code == 3
+    assert len(registered_lab.entries()) == 3
+
+
+@pytest.mark.parametrize(("option", "next_step"), [([], "[reviewers]"), (["--witness"], "witness")])
+def test_keys_new_makes_a_private_file_and_never_overwrites_it(
+    tmp_path: Path, workbench: Command, option: list[str], next_step: str
+) -> None:
+    path = tmp_path / "ann.key"
+    said = workbench("keys", "new", "lab.example/ann", *option, "--out", str(path))
+    assert said.code == 0
+    assert "lab.example/ann+" in said.out
+    assert next_step in said.out
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = path.read_bytes()
+    assert workbench("keys", "new", "lab.example/ann", *option, "--out", str(path)).code == 5
+    assert path.read_bytes() == before
+
+
+def test_keys_new_without_a_file_goes_beside_the_keys_of_logs(
+    tmp_path: Path, workbench: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert workbench("keys", "new", "lab.example/ann").code == 0
+    assert (tmp_path / "workbench" / "people" / "lab.example_ann.key").is_file()

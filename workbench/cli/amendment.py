@@ -1,0 +1,106 @@
+"""How an amendment and a withdrawal are told in a terminal, at 80 columns, and as JSON."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from workbench.experiments.amendments import DraftAmendment
+from workbench.proxies.document_changes import prose_diff, shown
+from workbench.registry.entries import FieldChange, Timing, Withdrawal
+from workbench.registry.log import Entry
+
+WIDTH = 80
+KNOWN: dict[Timing, str] = {
+    "before_any_run": "before anything ran under the registration",
+    "outcomes_unseen": "work has begun; nothing was promoted, opened or judged yet",
+    "outcomes_seen": "outcomes have been seen",
+}
+"""Timings in words."""
+
+
+def amendment_lines(draft: DraftAmendment) -> Iterator[str]:
+    """Yield the exact diff, what was known, and what it means for the verdict."""
+    many = "" if len(draft.changes) == 1 else "s"
+    yield f"Amendment of {draft.experiment}: {len(draft.changes)} field{many} changed"
+    for change in draft.changes:
+        yield from _change_lines(change)
+    for warning in draft.warnings:
+        yield f"warning  {warning}"
+    yield from _labelled("Known", KNOWN[draft.known.timing])
+    for entry in draft.known.rests_on[:3]:
+        yield from _labelled("", f"{entry.kind.replace('_', ' ')}, entry {entry.sequence}")
+    if draft.num_values and draft.known.timing == "outcomes_unseen":
+        many = "value" if draft.num_values == 1 else "values"
+        seen = f"{draft.num_values} {many} of the sweep, as a pilot's; the chronicle will say so"
+        yield from _labelled("Seen", seen)
+    yield from _labelled("Effect", draft.effect)
+    if draft.known.timing == "outcomes_seen":
+        number = draft.experiment[:4]
+        way_out = (
+            "to keep the verdict confirmatory, put the files back and say it in a note: "
+            f'workbench note -e {number} "…"'
+        )
+        yield from _labelled("", way_out)
+
+
+def _change_lines(change: FieldChange) -> Iterator[str]:
+    yield f"  {change.document}  {change.path}"
+    diff = prose_diff(change)
+    if diff:
+        yield from (f"      {line}" for line in diff.splitlines())
+        return
+    yield from _value("was", shown(change.old))
+    yield from _value("now", shown(change.new))
+
+
+def _value(label: str, text: str) -> Sequence[str]:
+    indent = " " * 11
+    return textwrap.wrap(
+        text or '""', WIDTH, initial_indent=f"      {label}  ", subsequent_indent=indent
+    )
+
+
+def _labelled(label: str, text: str) -> Sequence[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=f"{label:<8}", subsequent_indent=" " * 8,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def amendment_json(draft: DraftAmendment, entry: Entry | None = None) -> dict[str, Any]:
+    """Return the same for another program; with the entry once it is recorded."""
+    found: dict[str, Any] = {
+        "experiment": draft.experiment,
+        "changes": [change.model_dump() for change in draft.changes],
+        "timing": draft.known.timing,
+        "rests_on": [_entry_json(entry) for entry in draft.known.rests_on],
+        "sweep_values_seen": draft.num_values,
+        "effect": draft.effect,
+        "warnings": [str(warning) for warning in draft.warnings],
+    }
+    if entry is not None:
+        found["entry"] = _entry_json(entry)
+    return found
+
+
+def withdrawal_lines(entry: Entry) -> Iterator[str]:
+    """Yield what a withdrawal means."""
+    yield f"Withdrew {entry.subject}: entry {entry.sequence}  {entry.id}"
+    if isinstance(entry.body, Withdrawal):
+        yield from _labelled("Known", KNOWN[entry.body.timing])
+    yield from _labelled(
+        "Effect",
+        "nothing confirmatory of it runs any more; what was promised and what ran stays in the "
+        "log, the chronicle and the index, marked withdrawn",
+    )
+    yield f"Next: workbench chronicle {entry.subject[:4]}"
+
+
+def withdrawal_json(entry: Entry) -> dict[str, Any]:
+    """Return the same for another program."""
+    body = entry.body.to_json()
+    return {"experiment": entry.subject, "entry": _entry_json(entry), **body}
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    return {"sequence": entry.sequence, "kind": entry.kind, "id": entry.id, "leaf": entry.leaf}

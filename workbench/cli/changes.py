@@ -1,0 +1,115 @@
+"""Commands that change a promise in the open: amend, withdraw."""
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from workbench.cli.filing import Number
+from workbench.cli.show import live_progress, print_json, say
+from workbench.errors import ConflictError, InvalidFileError
+
+
+class ReasonName(StrEnum):
+    """Why a promise is changed, in one word."""
+
+    clarification = "clarification"
+    error = "error"
+    infeasible = "infeasible"
+    new_information = "new_information"
+    external = "external"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands to the application."""
+    for command in (amend, withdraw):
+        app.command(rich_help_panel="File and record")(command)
+
+
+def amend(
+    number: Number,
+    reason_class: Annotated[
+        ReasonName | None, typer.Option(help="Why, in one word; required to amend.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why, in a sentence; required to amend.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Amend without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change and what it means; stop.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; with --dry-run or --yes.")
+    ] = False,
+) -> None:
+    """Change what was registered by the files as they are now, after showing what that means."""
+    from workbench.cli.amendment import amendment_json, amendment_lines
+    from workbench.lab import Lab
+
+    lab = Lab.open()
+    draft = lab.draft_amendment(number)
+    if as_json and dry_run:
+        print_json(amendment_json(draft))
+        return
+    if not as_json:
+        for line in amendment_lines(draft):
+            say(line)
+    if dry_run:
+        return
+    chosen = _required(number, reason_class, reason)
+    if not yes:
+        _confirm(as_json=as_json)
+    with live_progress() as progress:
+        entry = lab.amend(draft, reason_class=chosen.value, reason=reason, progress=progress)
+    if as_json:
+        print_json(amendment_json(draft, entry))
+        return
+    say(f"Amended {draft.experiment}: entry {entry.sequence}  {entry.id}")
+    say(f"Next: workbench status; the registration before it stays in the log (chronicle {number})")
+
+
+def withdraw(
+    number: Number,
+    reason: Annotated[str, typer.Option(help="Why, in a sentence.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Give a registered experiment up: nothing of it runs any more, all of it stays readable."""
+    from workbench.cli.amendment import withdrawal_json, withdrawal_lines
+    from workbench.lab import Lab
+
+    entry = Lab.open().withdraw(number, reason=reason)
+    if as_json:
+        print_json(withdrawal_json(entry))
+        return
+    for line in withdrawal_lines(entry):
+        say(line)
+
+
+def _required(number: str, reason_class: ReasonName | None, reason: str) -> ReasonName:
+    missing = [
+        name
+        for name, given in (("--reason-class", reason_class), ("--reason", reason.strip()))
+        if not given
+    ]
+    if missing or reason_class is None:
+        raise InvalidFileError(
+            f"an amendment says why: {' and '.join(missing)} missing",
+            remedy=f'workbench amend {number} --reason-class error --reason "why", or another of '
+            f"the classes {', '.join(ReasonName)}",
+        )
+    return reason_class
+
+
+def _confirm(*, as_json: bool) -> None:
+    """Ask on a terminal.
+
+    Raises:
+        ConflictError: there is no terminal to ask on.
+    """
+    if as_json or not sys.stdin.isatty():
+        raise ConflictError(
+            "amending asks before it writes, and here nobody can answer; nothing was written",
+            remedy="look at the diff above, then repeat the command with --yes",
+        )
+    if not typer.confirm("Amend?", default=False):
+        say("Nothing was written.")
+        raise typer.Exit(1)

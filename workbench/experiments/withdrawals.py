@@ -1,0 +1,60 @@
+"""Give an experiment up, in the open: nothing of it runs any more, and all of it stays readable."""
+
+from workbench.errors import ConflictError
+from workbench.experiments.amendments import TRIES, require_reason
+from workbench.experiments.locks import at_rest
+from workbench.experiments.registered import refuse_withdrawn, require_registration
+from workbench.layout import Layout
+from workbench.registry.amended import Course, course_of
+from workbench.registry.entries import Withdrawal
+from workbench.registry.ledger import Ledger
+from workbench.registry.log import Entry
+
+
+def withdraw(layout: Layout, number: str, *, ledger: Ledger, reason: str) -> Entry:
+    """Append the withdrawal of a registered experiment.
+
+    Args:
+        layout: The lab.
+        number: ``NNNN``, ``N`` or ``NNNN-slug``.
+        ledger: The lab's ledger.
+        reason: Why, in a sentence.
+
+    Raises:
+        NotRegisteredError: there is nothing to withdraw.
+        ConflictError: it has its verdict, was withdrawn before, or is at work.
+        InvalidFileError: there is no reason.
+    """
+    require_reason(reason, "a withdrawal")
+    experiment = layout.experiment(number).name
+    with at_rest(layout, experiment):
+        for left in reversed(range(TRIES)):
+            size = ledger.head().size
+            course = course_of(ledger, experiment)
+            registration = require_registration(course.registration, experiment)
+            _refuse_closed(course, experiment)
+            known = course.known()
+            body = Withdrawal(
+                reason=reason.strip(),
+                timing=known.timing,
+                rests_on=[entry.id for entry in known.rests_on],
+            )
+            try:
+                return ledger.append(
+                    body, subject=experiment, refs=[registration.leaf], at_size=size
+                )
+            except ConflictError:
+                # Another experiment's entry came between; the timing is looked up again.
+                if not left:
+                    raise
+    raise ConflictError(f"{experiment} was not withdrawn", remedy="repeat the command")
+
+
+def _refuse_closed(course: Course, experiment: str) -> None:
+    refuse_withdrawn(course, experiment)
+    if course.verdict is not None:
+        raise ConflictError(
+            f"{experiment} has its verdict (entry {course.verdict.sequence}): what was judged "
+            "stays judged",
+            remedy=f'workbench note -e {experiment[:4]} "what you know now"',
+        )

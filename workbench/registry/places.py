@@ -1,0 +1,196 @@
+"""Where published files lie: a folder, or below an address on the web. Read-only, and bounded."""
+
+import http.client
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from email.message import Message
+from pathlib import Path
+from typing import IO, Protocol
+
+from workbench.errors import IntegrityError, NotFoundError, StoreUnavailableError
+
+MAX_REDIRECTS = 5
+STALL_SECONDS = 30.0
+"""How long a server may send nothing."""
+FILE_SECONDS = 300.0
+"""How long one file may take altogether."""
+_CHUNK = 2**16
+
+
+class Place(Protocol):
+    """Named files that are read whole."""
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Return a file's bytes.
+
+        Args:
+            name: path below the place, with ``/``.
+            limit: most bytes that such a file may have.
+
+        Raises:
+            NotFoundError: there is no such file.
+            IntegrityError: it is longer than it may be, or cannot be read.
+            StoreUnavailableError: the place does not answer.
+        """
+
+    def names(self, below: str) -> list[str] | None:
+        """Return the files below a folder, sorted; None where they cannot be listed."""
+
+
+class Folder:
+    """Files on this machine."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the folder; it need not exist."""
+        self.path = path
+
+    def __str__(self) -> str:
+        """Return the folder."""
+        return str(self.path)
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Return a file's bytes (see `Place`)."""
+        path = self.path / name
+        try:
+            with path.open("rb") as file:
+                data = file.read(limit + 1)
+        except FileNotFoundError as error:
+            raise NotFoundError(f"{name} of the published log is not in {self.path}") from error
+        except OSError as error:
+            raise IntegrityError(f"{name} of the published log cannot be read: {error}") from error
+        return _bounded(data, name, limit)
+
+    def names(self, below: str) -> list[str]:
+        """Return the files below a folder, sorted."""
+        paths = sorted((self.path / below).rglob("*"))
+        return [path.relative_to(self.path).as_posix() for path in paths if path.is_file()]
+
+
+class Website:
+    """Files that a web server serves, any that serves a tree of files."""
+
+    def __init__(self, url: str) -> None:
+        """Take the address of the folder that holds the tree head.
+
+        Raises:
+            NotFoundError: it is not an address of the web.
+        """
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise NotFoundError(
+                f"{url!r} is not an address of the web",
+                remedy="workbench verify --from https://HOST/PATH",
+            )
+        if parts.query or parts.fragment:
+            raise NotFoundError(
+                f"{url!r} has a query or a fragment, which no folder of files has",
+                remedy="give the address of the folder that holds the file named checkpoint",
+            )
+        self._base = url if url.endswith("/") else f"{url}/"
+        self._opener = _opener(parts.scheme)
+        self._kept: dict[str, bytes] = {}
+
+    def __str__(self) -> str:
+        """Return the address."""
+        return self._base
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Return a file's bytes (see `Place`). The tree head is fetched once: the log may grow."""
+        if name in self._kept:
+            return self._kept[name]
+        data = _bounded(self._fetched(name, limit), name, limit)
+        if name == "checkpoint":
+            self._kept[name] = data
+        return data
+
+    def names(self, below: str) -> None:  # noqa: ARG002
+        """Return None: the web has no list of its files."""
+        return
+
+    def _fetched(self, name: str, limit: int) -> bytes:
+        url = self._base + urllib.parse.quote(name)
+        # Plain bytes: a compressed answer could grow beyond any limit.
+        request = urllib.request.Request(url, headers={"Accept-Encoding": "identity"})  # noqa: S310
+        try:
+            with self._opener.open(request, timeout=STALL_SECONDS) as answer:
+                return _received(answer, url, limit)
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code in (404, 410):
+                raise NotFoundError(f"{url} is not there (HTTP {error.code})") from error
+            raise StoreUnavailableError(
+                f"{url} answered HTTP {error.code} {error.reason}",
+                remedy="repeat the command later",
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise StoreUnavailableError(
+                f"{url} cannot be fetched: {reason}",
+                remedy="look whether the address is right and reachable, and repeat the command",
+            ) from error
+
+
+def _received(answer: IO[bytes], url: str, limit: int) -> bytes:
+    """Return at most one byte more than the limit; a server that only trickles is given up."""
+    began, parts, size = time.monotonic(), [], 0
+    while size <= limit and (part := answer.read(min(_CHUNK, limit + 1 - size))):
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() - began > FILE_SECONDS:
+            raise StoreUnavailableError(
+                f"{url} took longer than {FILE_SECONDS:.0f} s for {size} bytes",
+                remedy="repeat the command later",
+            )
+    return b"".join(parts)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a few redirects, none to another scheme: https is never left."""
+
+    max_redirections = MAX_REDIRECTS
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: "Message[str, str]",
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Return the request that follows."""
+        scheme = urllib.parse.urlsplit(newurl).scheme
+        if scheme != req.type:
+            raise StoreUnavailableError(
+                f"{req.full_url} redirects from {req.type} to {scheme}: {newurl}",
+                remedy=f"workbench verify --from {newurl}, if you trust that address",
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
+
+
+def _opener(scheme: str) -> urllib.request.OpenerDirector:
+    """Return an opener for one scheme, with no way to files of this machine or to FTP."""
+    opener = urllib.request.OpenerDirector()
+    handler = urllib.request.HTTPSHandler if scheme == "https" else urllib.request.HTTPHandler
+    for added in (
+        urllib.request.ProxyHandler(),
+        handler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        _Redirects(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(added)
+    return opener
+
+
+def place_of(text: str) -> Place:
+    """Return the place that a person names: an address of the web, or else a folder."""
+    return Website(text) if "://" in text else Folder(Path(text))
+
+
+def _bounded(data: bytes, name: str, limit: int) -> bytes:
+    if len(data) > limit:
+        raise IntegrityError(f"{name} of the published log has more than {limit} bytes")
+    return data

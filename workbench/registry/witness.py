@@ -1,0 +1,192 @@
+"""What another person does for a log: keep its last head, and cosign only what continues it.
+
+A witness keeps a folder of its own. For each log it holds the verifier key that was trusted when
+the log was first seen, the last head that was cosigned, and the evidence of what was refused.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from workbench.errors import IntegrityError, NotRegisteredError, WorkbenchError
+from workbench.layout import safe_name
+from workbench.registry import proofs
+from workbench.registry.cosignatures import Cosigner
+from workbench.registry.files import write_atomic
+from workbench.registry.heads import SignedHead, head_name, parse_head, verify_head
+from workbench.registry.log import HashSource, LogSource
+from workbench.registry.merkle import verify_consistency
+from workbench.registry.notes import VerifierKey
+from workbench.registry.rotation import chain_of
+
+LAST_HEAD = "last-head"
+LOG_KEY = "log.vkey"
+EVIDENCE = "evidence"
+
+
+class WitnessedLog(LogSource, HashSource, Protocol):
+    """A published log, as a witness reads it."""
+
+    def head(self) -> SignedHead:
+        """Return the published head, its signature unchecked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Witnessed:
+    """What a witness did with a head."""
+
+    head: SignedHead
+    before: SignedHead | None
+    """The last head of this log that was cosigned before; None when this is the first."""
+    cosigned: str
+    """The head's note with the log's signature and this witness's, to be given to the log."""
+
+
+def witness(
+    log: WitnessedLog,
+    *,
+    key: Cosigner,
+    state: Path,
+    clock: Callable[[], datetime],
+    log_vkey: str = "",
+) -> Witnessed:
+    """Cosign the head of a log if it continues the last one that this witness cosigned.
+
+    The new head is kept durably before the cosignature is returned.
+
+    Args:
+        log: the published log.
+        key: the witness's key.
+        state: the witness's own folder; made if it is not there.
+        clock: returns the present moment with its time zone.
+        log_vkey: verifier key of the log; needed for a log that was never witnessed before. Get it
+            from the log's keeper by another way than the log. Rotations that the log records, each
+            signed by the key before, are followed.
+
+    Raises:
+        NotRegisteredError: the log is unknown here and no key was given.
+        IntegrityError: the head is not signed by the log's key, was rolled back, or is of another
+            history. Then both heads lie in the state's ``evidence`` folder and nothing is cosigned.
+        InvalidFileError: the log's origin cannot be the name of a folder.
+    """
+    offered = log.head()
+    folder = state / safe_name(offered.origin.replace("/", "_"))
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Of two at once, the second compares with what the first has kept: no head is ever taken back.
+    with _alone(folder):
+        trusted = _log_key(folder, offered.origin, log_vkey)
+        trusted, head = _signed(log, offered, trusted)
+        before = _last_head(folder, offered.origin)
+        _check_continues(log, head, before, folder)
+        line = key.cosign(head.note, clock())
+        write_atomic(folder / LOG_KEY, f"{trusted}\n".encode())
+        write_atomic(folder / LAST_HEAD, head.note.encode())
+    return Witnessed(head=head, before=before, cosigned=head.note + line)
+
+
+def _log_key(folder: Path, origin: str, given: str) -> VerifierKey:
+    path = folder / LOG_KEY
+    text = given or (path.read_text("utf-8") if path.is_file() else "")
+    if not text:
+        raise NotRegisteredError(
+            f"the log {origin!r} was never witnessed here: its key is not known",
+            remedy="ask the log's keeper for the verifier key and give it with --log-key",
+        )
+    key = VerifierKey.parse(text)
+    if key.name != origin:
+        raise IntegrityError(f"the key is of log {key.name!r}, the head of {origin!r}")
+    return key
+
+
+def _signed(
+    log: LogSource, offered: SignedHead, key: VerifierKey
+) -> tuple[VerifierKey, SignedHead]:
+    """Return the head with the key that signed it: the known one, or one that it was rotated to."""
+    try:
+        return key, verify_head(offered.note, key)
+    except IntegrityError as error:
+        refusal = error
+    try:
+        chain = chain_of(log)
+        newest = chain.log_at(offered.size)
+        if chain.knows(str(key)):
+            return newest, verify_head(offered.note, newest)
+    except IntegrityError as error:
+        refusal = error
+    raise IntegrityError(
+        f"the head of {offered.origin!r} over {offered.size} entries is not the log's: "
+        f"{refusal.message}",
+        remedy="ask the log's keeper; a new key that no rotation leads to is given with --log-key",
+    )
+
+
+def _last_head(folder: Path, origin: str) -> SignedHead | None:
+    path = folder / LAST_HEAD
+    if not path.is_file():
+        return None
+    # This witness verified it when it was kept; the log may have rotated its key since.
+    head = parse_head(path.read_bytes().decode("utf-8", "replace"))
+    if head.origin != origin:
+        raise IntegrityError(f"{path} is a head of {head.origin!r}, not of {origin!r}")
+    return head
+
+
+def _check_continues(
+    log: HashSource, head: SignedHead, before: SignedHead | None, folder: Path
+) -> None:
+    if head.size == 0:
+        raise IntegrityError(f"the head of {head.origin!r} covers no entry")
+    if proofs.root(log, head.size) != head.root:
+        # The tiles are not what was signed: damage, or a publication under way. No fork is shown.
+        raise IntegrityError(
+            f"the tiles of {head.origin!r} do not give the root of its head over {head.size}",
+            remedy="fetch the log again; if it stays so, ask its keeper to publish anew",
+        )
+    if before is None:
+        return
+    try:
+        _check_consistent(log, before, head)
+    except WorkbenchError as error:
+        kept = _keep_evidence(folder, before, head)
+        raise IntegrityError(
+            f"{error.message}. Not cosigned; both signed heads are in {kept}",
+            remedy="show them to everybody who relies on this log",
+        ) from error
+
+
+def _check_consistent(log: HashSource, before: SignedHead, head: SignedHead) -> None:
+    if head.size < before.size:
+        raise IntegrityError(
+            f"{head.origin!r} was rolled back: it had {before.size} entries, now {head.size}"
+        )
+    try:
+        path = proofs.consistency(log, before.size, head.size) if before.size < head.size else []
+        verify_consistency(before.size, head.size, before.root, head.root, path)
+    except IntegrityError as error:
+        raise IntegrityError(
+            f"{head.origin!r} was forked: its {head.size} entries do not begin with the "
+            f"{before.size} that were cosigned here"
+        ) from error
+
+
+def _keep_evidence(folder: Path, before: SignedHead, head: SignedHead) -> Path:
+    evidence = folder / EVIDENCE / f"{head_name(before)}-against-{head_name(head)}"
+    evidence.mkdir(parents=True, exist_ok=True)
+    for name, kept in (("cosigned", before), ("offered", head)):
+        write_atomic(evidence / name, kept.note.encode())
+    return evidence
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
