@@ -361,7 +361,7 @@ def test_writer_on_another_machine_goes_on_from_its_own_last_head(place: Place) 
         place.last_head.write_bytes(here)
         assert ledger.append(Note(text="from here"), subject="lab").sequence == 7
         assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
-        assert len(ledger.notes()) == 8
+        assert len(list(ledger.notes())) == 8
 
 
 def test_store_that_was_rolled_back_is_refused(place: Place) -> None:
@@ -442,7 +442,7 @@ def test_erase_while_somebody_reads_is_not_reported_as_done(
 def test_fill_gives_the_log_back_with_its_holes(place: Place, tmp_path: Path) -> None:
     ledger, entry, redaction = _redacted(place)
     erase(ledger, entry, redaction)
-    records, notes = list(ledger.records()), ledger.notes()
+    records, notes = list(ledger.records()), list(ledger.notes())
     ledger.close()
     other = Place(url=f"sqlite:///{tmp_path}/restored.db", root=place.root)
     store = other.create_store()
@@ -522,7 +522,8 @@ def test_writer_killed_in_the_middle_again_and_again_loses_nothing(place: Place)
 def _waiting(place: Place) -> int:
     if place.is_sqlite:
         spool = place.file.with_name("ledger.db.requests")
-        return len(spool.read_bytes().split()) // 2 if spool.exists() else 0
+        lines = spool.read_bytes().split(b"\n") if spool.exists() else []
+        return sum(bool(line) for line in lines)
     count: int = place.sql("SELECT count(*) FROM requests", guarded=True)[0][0]
     return count
 
@@ -563,7 +564,7 @@ def test_writers_that_wait_are_served_in_one_commit(place: Place) -> None:
         pass
     with place.open() as ledger:
         assert sorted(_notes(ledger)) == [f"asked {n}" for n in range(5)]
-        assert len(ledger.notes()) == 2  # the first entry's head, and one over all five
+        assert len(list(ledger.notes())) == 2  # the first entry's head, and one over all five
         times = [entry.time for entry in ledger.entries(kind="note")]
         assert times == sorted(times)
         assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
