@@ -21,6 +21,7 @@ from workbench.errors import (
     NotFoundError,
     StoreUnavailableError,
 )
+from workbench.registry.drafts import wish
 from workbench.registry.entries import Note, Redaction
 from workbench.registry.keys import load_keys
 from workbench.registry.ledger import Ledger
@@ -388,11 +389,16 @@ def _redacted(place: Place) -> tuple[Ledger, int, int]:
     return ledger, entry.sequence, redaction.sequence
 
 
+def erase(ledger: Ledger, sequence: int, by: int) -> None:
+    with ledger._store.lock():
+        ledger._store.erase(sequence, by=by)
+
+
 def test_erase_takes_the_body_and_nothing_else(place: Place) -> None:
     ledger, entry, redaction = _redacted(place)
     before = list(ledger.records())
     for _ in range(2):
-        ledger.erase(entry, by=redaction)
+        erase(ledger, entry, redaction)
         after = list(ledger.records())
         assert after[entry].is_hidden
         assert after[entry] == replace(before[entry], body=b"", salt=b"")
@@ -410,7 +416,7 @@ def test_erase_needs_a_redaction_that_names_the_entry(place: Place) -> None:
         (entry + 1, redaction), (entry, entry + 1), (redaction, redaction), (99, redaction),
     ):  # fmt: skip
         with pytest.raises(IntegrityError, match="no redaction entry names"):
-            ledger.erase(sequence, by=by)
+            erase(ledger, sequence, by)
     assert not any(stored.is_hidden for stored in ledger.records())
     ledger.close()
 
@@ -426,16 +432,16 @@ def test_erase_while_somebody_reads_is_not_reported_as_done(
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM entries").fetchone()
         with pytest.raises(StoreUnavailableError, match="is being read"):
-            ledger.erase(entry, by=redaction)
+            erase(ledger, entry, redaction)
         reader.execute("COMMIT")
-    ledger.erase(entry, by=redaction)
+    erase(ledger, entry, redaction)
     assert list(ledger.records())[entry].is_hidden
     ledger.close()
 
 
 def test_fill_gives_the_log_back_with_its_holes(place: Place, tmp_path: Path) -> None:
     ledger, entry, redaction = _redacted(place)
-    ledger.erase(entry, by=redaction)
+    erase(ledger, entry, redaction)
     records, notes = list(ledger.records()), list(ledger.notes())
     ledger.close()
     other = Place(url=f"sqlite:///{tmp_path}/restored.db", root=place.root)
@@ -450,7 +456,7 @@ def test_fill_gives_the_log_back_with_its_holes(place: Place, tmp_path: Path) ->
     store.close()
     with other.open() as restored:
         assert restored.append(Note(text="after"), subject="lab").sequence == 4
-        restored.erase(entry, by=redaction)
+        erase(restored, entry, redaction)
 
 
 def test_fill_that_fails_leaves_the_store_empty(place: Place) -> None:
@@ -516,7 +522,8 @@ def test_writer_killed_in_the_middle_again_and_again_loses_nothing(place: Place)
 def _waiting(place: Place) -> int:
     if place.is_sqlite:
         spool = place.file.with_name("ledger.db.requests")
-        return len(spool.read_bytes().split()) // 2 if spool.exists() else 0
+        lines = spool.read_bytes().split(b"\n") if spool.exists() else []
+        return sum(bool(line) for line in lines)
     count: int = place.sql("SELECT count(*) FROM requests", guarded=True)[0][0]
     return count
 
@@ -562,6 +569,28 @@ def test_writers_that_wait_are_served_in_one_commit(place: Place) -> None:
         assert times == sorted(times)
         assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
     assert _waiting(place) == 0
+
+
+def test_writer_that_waits_refuses_what_cannot_be_recorded_and_minds_the_size(
+    place: Place,
+) -> None:
+    place.create().close()
+    with asked(place, 1) as store:
+        writer = place.open_store()
+        keys = place.keys
+        waiting = Writer(store=writer, keys=keys, actor="a", clock=lambda: datetime.now(UTC))
+        with pytest.raises(NotFoundError, match="to no entry"):
+            waiting.append_in_turn(wish(Note(text="x"), "lab", ["00" * 32]))
+        with pytest.raises(InvalidFileError, match="subject"):
+            waiting.append_in_turn(wish(Note(text="x"), "../x"))
+        assert _waiting(place) == 1
+        assert store.tree().size == 1
+        writer.close()
+    with place.open() as ledger:
+        with pytest.raises(ConflictError, match="grew beyond 1 entries"):
+            ledger.append(Note(text="x"), subject="lab", at_size=1)
+        assert ledger.append(Note(text="x"), subject="lab", at_size=2).sequence == 2
+        assert _notes(ledger) == ["asked 0", "x"]
 
 
 def test_request_that_a_killed_writer_took_with_it_is_made_again(place: Place) -> None:

@@ -192,19 +192,6 @@ class Ledger:
         with self._store.lock():
             return writer.rotate(role, why=why, reason=reason)
 
-    def erase(self, sequence: int, *, by: int) -> None:
-        """Erase body and salt of an entry that the later redaction entry ``by`` refers to.
-
-        May be repeated, and must be if the process died meanwhile.
-
-        Raises:
-            IntegrityError: there is no such redaction.
-            StoreUnavailableError: the store cannot be written, or somebody is reading it.
-        """
-        self._writing()
-        with self._store.lock():
-            self._store.erase(sequence, by=by)
-
     def redact(self, target: Entry, *, what: What, reason: str) -> Entry:
         """Record that an entry's body is erased, then erase it and its salt from the store.
 
