@@ -32,7 +32,11 @@ class Settings(BaseSettings):
     actor: str = Field(default="researcher", min_length=1, max_length=80)
     """Recorded as the author of entries; a role or a handle, not necessarily a person's name."""
     store_url: str = "sqlite:///.workbench/ledger.db"
-    """SQLAlchemy URL; a relative SQLite path is taken from the lab's root."""
+    """SQLite file, or ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``, one schema a log.
+
+    A relative SQLite path is taken from the lab's root. The password of a database belongs in
+    ``PGPASSWORD``, not in the file.
+    """
     mlflow_uri: str = "sqlite:///.workbench/mlflow.db"
     optuna_url: str = "sqlite:///.workbench/optuna.db"
     keys_dir: Path = Field(default_factory=default_keys_dir)

@@ -15,9 +15,9 @@ from workbench.cli.main import app
 
 PACKAGE = Path(__file__).parents[2] / "workbench"
 COMMANDS = [
-    "init", "propose", "check", "register", "note", "decide", "data", "sweep", "promote", "run",
-    "verdict", "status", "chronicle", "verify", "publish", "demo", "amend", "withdraw", "reveal",
-    "redact", "keys",
+    "init", "propose", "check", "register", "note", "decide", "amend", "withdraw", "data", "sweep",
+    "promote", "run", "verdict", "status", "chronicle", "verify", "publish", "demo", "reveal",
+    "redact", "restore", "keys", "proof", "anchor", "witness",
 ]  # fmt: skip
 
 

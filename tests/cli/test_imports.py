@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.labs import RECIPE_PATH, LabFolder
+from tests.labs import RECIPE_PATH, SUBJECT, LabFolder
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "mlflow", "optuna", "lightning")
@@ -37,7 +37,10 @@ DECIDE = [
 ]  # fmt: skip
 READING = [
     ["--help"],
-    *([command, "--help"] for command in [*FIRST, "register", "sweep", "promote", "run", "demo"]),
+    *(
+        [command, "--help"]
+        for command in [*FIRST, "register", "amend", "withdraw", "sweep", "promote", "run", "demo"]
+    ),
     ["init", "../another"],
     ["propose", "Another question", "--recipe", RECIPE_PATH],
     ["check", "1"],
@@ -70,6 +73,17 @@ def outcomes(
 def test_reading_and_filing_load_nothing_heavy(registered_lab: LabFolder) -> None:
     for command, outcome in zip(READING, outcomes(registered_lab, READING), strict=True):
         assert (command, *outcome) == (command, 0, [])
+
+
+def test_amending_and_withdrawing_load_nothing_heavy(registered_lab: LabFolder) -> None:
+    proposal = registered_lab.root / "experiments" / SUBJECT / "proposal.md"
+    proposal.write_text(proposal.read_text("utf-8").replace("alpha: 0.05", "alpha: 0.01"), "utf-8")
+    commands = [
+        ["amend", "1", "--dry-run"],
+        ["amend", "1", "--reason-class", "error", "--reason", "mistyped", "--yes"],
+        ["withdraw", "1", "--reason", "no budget"],
+    ]
+    assert outcomes(registered_lab, commands, blocked=EXTRA) == [(0, [])] * 3
 
 
 def test_register_on_a_built_corpus_loads_nothing_heavy(registered_lab: LabFolder) -> None:

@@ -194,6 +194,35 @@ def test_stamp_is_told_as_far_as_it_was_checked(story: LogFolder) -> None:
     assert checked.by == "CN=tsa"
 
 
+def test_findings_are_listed_one_a_line_and_counted_by_kind(story: LogFolder) -> None:
+    head = _log(story).head()
+    keep_stamp(story.published, head, b"tsa|" + head.note.encode())
+    keep_cosigned(story.published, _log(story), _cosigned(story, W1), W1.verifier)
+    keep_stamp(story.published, head, b"tsa|noise")
+    found = _find(story, stamps=TokenReader(), tsa_roots=(b"tsa",))
+    fault = found.faults[0]
+    checked = "(checked up to a root certificate that you gave)"
+    beside = f"(by the key that lies beside the log: --witness {W1.verifier} if it is theirs)"
+    start = f"anchor    {head.size} entries:"
+    assert list(found.lines()) == [
+        f"{start} cosigned by {W1.name} at 2026-03-04T05:06:07Z {beside}",
+        f"{start} time stamp by CN=tsa at 2026-03-07T05:06:08Z {checked}",
+        f"FAIL      anchor {fault}",
+    ]
+    assert list(found.summary()) == [
+        f"anchors   1 by witness, 1 by time stamp; the newest covers {head.size} entries",
+        f"FAIL      anchor {fault}",
+    ]
+
+
+def test_kept_note_without_a_cosignature_by_its_key_is_a_fault(story: LogFolder) -> None:
+    path = keep_cosigned(story.published, _log(story), _cosigned(story, W1), W1.verifier)
+    path.write_text(_log(story).head().note, "utf-8")
+    assert "it carries no cosignature by" in _find(story).faults[0]
+    path.write_text(_log(story).head().note + "— witness.example/w1 AAA\n", "utf-8")
+    assert "is malformed" in _find(story).faults[0]
+
+
 def test_stamp_over_another_head_is_a_fault(story: LogFolder) -> None:
     keep_stamp(story.published, _log(story).head(), b"tsa|another head")
     assert "over something else" in _find(story, stamps=TokenReader()).faults[0]

@@ -11,6 +11,7 @@ import pytest
 from workbench.errors import ConflictError, MissingDependencyError
 from workbench.registry import provenance
 from workbench.registry.provenance import (
+    changed_files,
     code_state,
     dirty_files,
     ensure_repository,
@@ -147,10 +148,36 @@ def test_host_names_no_person_and_no_host() -> None:
     facts = host()
     assert int(facts["cpus"]) >= int(facts["usable_cpus"]) >= 1
     assert int(facts["memory_bytes"]) > 2**20
-    assert set(facts) <= {"system", "machine", "cpu", "cpus", "usable_cpus", "memory_bytes"}
+    known = {"system", "machine", "cpu", "cpus", "usable_cpus", "memory_bytes", "accelerators"}
+    assert set(facts) <= known
     text = " ".join(facts.values()).split()
     assert platform.node() not in text
     assert getpass.getuser() not in text
+
+
+def test_host_counts_accelerators_by_model(tmp_path: Path) -> None:
+    assert provenance._accelerators(tmp_path) == ""
+    for place, text in enumerate(["Model: \t\t NVIDIA H200\nIRQ: 1\n"] * 2 + ["no model\n"]):
+        (tmp_path / f"0000:0{place}:00.0").mkdir()
+        (tmp_path / f"0000:0{place}:00.0" / "information").write_text(text, "utf-8")
+    assert provenance._accelerators(tmp_path) == "2 × NVIDIA H200, 1 × unknown"
+
+
+def test_changed_files_are_those_outside_of_the_outputs(tmp_path: Path) -> None:
+    repository = tmp_path / "lab"
+    _git(repository.parent, "init", "-q", "lab")
+    commits = []
+    for name in ("code.py", "reports/a.md", "more.py"):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text("x", "utf-8")
+        _git(repository, "add", "-A")
+        _git(repository, "commit", "-q", "-m", name)
+        commits.append(code_state(repository).commit)
+    first, second, third = commits
+    assert changed_files(repository, first, second, outputs=["reports"]) == []
+    assert changed_files(repository, first, third) == ["more.py", "reports/a.md"]
+    assert changed_files(repository, first, "e" * 40) is None
+    assert changed_files(tmp_path / "elsewhere", first, second) is None
 
 
 def test_host_cpu_model_falls_back_where_the_kernel_does_not_tell(tmp_path: Path) -> None:

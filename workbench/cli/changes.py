@@ -57,7 +57,7 @@ def amend(
         return
     chosen = _required(number, reason_class, reason)
     if not yes:
-        _confirm(number, as_json=as_json)
+        _confirm(as_json=as_json)
     with live_progress() as progress:
         entry = lab.amend(draft, reason_class=chosen.value, reason=reason, progress=progress)
     if as_json:
@@ -93,13 +93,13 @@ def _required(number: str, reason_class: ReasonName | None, reason: str) -> Reas
     if missing or reason_class is None:
         raise InvalidFileError(
             f"an amendment says why: {' and '.join(missing)} missing",
-            remedy=f"workbench amend {number} --reason-class {'|'.join(ReasonName)} "
-            '--reason "one sentence"',
+            remedy=f'workbench amend {number} --reason-class error --reason "why", or another of '
+            f"the classes {', '.join(ReasonName)}",
         )
     return reason_class
 
 
-def _confirm(number: str, *, as_json: bool) -> None:
+def _confirm(*, as_json: bool) -> None:
     """Ask on a terminal.
 
     Raises:
@@ -108,7 +108,7 @@ def _confirm(number: str, *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
         raise ConflictError(
             "amending asks before it writes, and here nobody can answer; nothing was written",
-            remedy=f"look at the diff above, then workbench amend {number} … --yes",
+            remedy="look at the diff above, then repeat the command with --yes",
         )
     if not typer.confirm("Amend?", default=False):
         say("Nothing was written.")

@@ -1,4 +1,4 @@
-"""Commands that keep a log usable: reveal, redact, keys."""
+"""Commands that keep a log usable: reveal, redact, restore, keys."""
 
 from dataclasses import asdict
 from enum import StrEnum
@@ -9,6 +9,7 @@ import typer
 
 from workbench.cli.filing import Number
 from workbench.cli.show import confirm, print_json, say
+from workbench.errors import InvalidFileError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -40,7 +41,7 @@ class WhyName(StrEnum):
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands to the application."""
-    for command in (reveal, redact):
+    for command in (reveal, redact, restore):
         app.command(rich_help_panel="Keep")(command)
     keys = typer.Typer(help="Show, make and replace keys.", no_args_is_help=True)
     keys.command()(show)
@@ -116,6 +117,70 @@ def redact(
     elif made:
         say(f"Erased, and recorded as entry {made.sequence}.")
         say("Next: workbench publish erases it from registry/, then workbench chronicle")
+
+
+def restore(
+    published: Annotated[
+        Path | None,
+        typer.Option("--from", help="Published files; the lab's registry/ if not given."),
+    ] = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss", help="Record as lost what an embargo withheld from the files."
+        ),
+    ] = False,
+    new_origin: Annotated[
+        bool,
+        typer.Option(
+            "--new-origin", help="Keys or newest entries are lost: begin a log that continues it."
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin it without asking.")] = False,
+) -> None:
+    """Make a lost store anew from the published files, or begin a log that continues it."""
+    from workbench.lab import Lab
+
+    lab = Lab.open()
+    if new_origin:
+        if published is not None:
+            raise InvalidFileError(
+                "--new-origin continues what is in registry/, and --from names other files",
+                remedy="copy those files into registry/ first, then leave --from out",
+            )
+        _begin_successor(yes=yes)
+        return
+    found = lab.restore(published=published, accept_loss=accept_loss)
+    say(f"Restored {found.head.size} entries of {lab.settings.origin} into {lab.store_url}")
+    if found.are_keys_old:
+        say(f"The keys remember {found.kept.size} entries only: they come from a backup. If")
+        say("anything was registered or run since and is not published, stop here and use")
+        say("workbench restore --new-origin: one name must never stand for two histories.")
+    for line in found.lost:
+        say(f"  lost, and recorded as such  {line}")
+    say("Next: workbench verify, then workbench status")
+
+
+def _begin_successor(*, yes: bool) -> None:
+    from workbench.lab import Lab
+
+    lab = Lab.open()
+    say(f"Log {lab.settings.origin} cannot be continued here:")
+    say(f"  {lab.why_lost()}")
+    say("A new log with new keys will name the old one. What is published of the old one moves to")
+    say(
+        "registry/predecessors and stays readable; what only its keys could add is over: registered"
+    )
+    say("experiments without a verdict must be registered anew.")
+    if not yes:
+        confirm("Begin it?", remedy="workbench restore --new-origin --yes")
+    found = lab.begin_successor()
+    say(f"Began {found.new}, which continues {found.old} ({found.size} entries)")
+    say(f"  old files  {found.kept}")
+    for name in found.unfinished:
+        say(f"  to be registered anew  {name}")
+    say("Next: back up the new keys (workbench keys show), workbench verify, then commit")
+    say("workbench.toml and registry/ and tell your readers the new log's key")
 
 
 def show(as_json: AsJson = False) -> None:

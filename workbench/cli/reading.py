@@ -42,6 +42,10 @@ def status(as_json: AsJson = False) -> None:
     ]
     headings = ["experiment", "stage", "detail", "spent", "next: workbench …"]
     print_table(headings, rows, shortened="experiment")
+    for line in statuses:
+        counts = ", ".join(f"{n} {name}" for name, n in line.deviations_by_category.items())
+        if counts:
+            say(f"deviations of {line.experiment[:4]}: {counts}")
     wasted = sum(line.wasted_device_seconds for line in statuses)
     if wasted:
         say(f"{seconds(wasted)} of it gave no usable value.")
@@ -107,15 +111,18 @@ def verify(
     elif published:
         _verify_published(published, key, kept, trust, as_json=as_json)
     else:
-        report = Lab.open().verify(kept_head=kept, trust=trust)
-        tell(report.lines(), asdict(report) if as_json else None, passed=report.passed)
+        lab = Lab.open()
+        report = lab.verify(kept_head=kept, trust=trust)
+        _tell_verified(report, lab.verify_forerunners() if report.passed else (), as_json=as_json)
 
 
 def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_json: bool) -> None:
     """Verify published files alone. Neither the lab nor, without a verdict, the analysis starts."""
     from workbench.registry.log import LogSource
     from workbench.registry.places import place_of
+    from workbench.registry.published import PublishedLog
     from workbench.reports.findings import AuditFinding
+    from workbench.reports.forerunners import verify_forerunners
     from workbench.reports.verification import verify_published
 
     def audit(log: LogSource) -> list[AuditFinding]:
@@ -123,15 +130,27 @@ def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_j
 
         return audit_claims(log)
 
+    place = place_of(text)
     report = verify_published(
-        place_of(text),
+        place,
         audit=audit,
         vkey=key or None,
         kept_head=kept,
         now=datetime.now(UTC),
         trust=trust,
     )
-    tell(report.lines(), asdict(report) if as_json else None, passed=report.passed)
+    before = verify_forerunners(PublishedLog(place), place, audit) if report.passed else ()
+    _tell_verified(report, before, as_json=as_json)
+
+
+def _tell_verified(report: Any, before: Any, *, as_json: bool) -> None:
+    """Print what verification found of a log, and of the logs that it continues."""
+    values = {**asdict(report), "forerunners": [asdict(found) for found in before]}
+    tell(
+        (*report.lines(), *(line for found in before for line in found.lines())),
+        values if as_json else None,
+        passed=report.passed and all(found.passed for found in before),
+    )
 
 
 def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:

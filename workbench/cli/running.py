@@ -1,6 +1,6 @@
 """Commands that compute: data, sweep, promote, run, verdict."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -56,10 +56,13 @@ def sweep(number: Number, exploratory: Exploratory = False) -> None:
     """Run the registered sweep of proxies, or what is left of it."""
     from workbench.lab import Lab
 
+    lab = Lab.open()
     with live_progress() as progress, _continuable():
-        report = Lab.open().sweep(number, exploratory=exploratory, progress=progress)
+        report = lab.sweep(number, exploratory=exploratory, progress=progress)
     for sentence in report.recovered:
         say(sentence)
+    if not exploratory:
+        _say_deviations(lab.deviations(number, at="sweep"))
     counts = ", ".join(f"{count} {state}" for state, count in sorted(report.counts.items()))
     say(f"{report.declared} trials declared: {counts}")
     if report.control_value is not None:
@@ -79,6 +82,8 @@ def promote(number: Number, exploratory: Exploratory = False) -> None:
     lab = Lab.open()
     with live_progress() as progress, _continuable():
         entry = lab.promote(number, exploratory=exploratory, progress=progress)
+    if not exploratory:
+        _say_deviations(lab.deviations(number, at="promotion"))
     if print_promotion(entry, lab.forecasts(entry)):
         say(f"Next: workbench run {number}{_flag(exploratory)}")
 
@@ -91,8 +96,7 @@ def run(number: Number, exploratory: Exploratory = False) -> None:
         report = Lab.open().run(number, exploratory=exploratory, progress=progress)
     for sentence in report.recovered:
         say(sentence)
-    for sentence in report.deviations:
-        say(f"deviation  {sentence}")
+    _say_deviations(report.deviations)
     rows = [
         [
             line.run,
@@ -119,10 +123,17 @@ def verdict(
     from workbench.cli.outcomes import print_verdict
     from workbench.lab import Lab
 
+    lab = Lab.open()
     with live_progress() as progress:
-        entry = Lab.open().verdict(number, incomplete=incomplete, progress=progress)
+        entry = lab.verdict(number, incomplete=incomplete, progress=progress)
+    _say_deviations(lab.deviations(number, at="verdict"))
     print_verdict(entry)
     say(f"Next: workbench chronicle {number}")
+
+
+def _say_deviations(found: Sequence[str]) -> None:
+    for sentence in found:
+        say(f"deviation  {sentence}")
 
 
 def _flag(exploratory: bool) -> str:

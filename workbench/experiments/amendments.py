@@ -218,8 +218,8 @@ def _refuse_closed(course: Course, experiment: str) -> None:
         raise ConflictError(
             f"{experiment} has its verdict (entry {course.verdict.sequence}): a promise is not "
             "changed after it was judged",
-            remedy=f"workbench note -e {number} says what you know now; "
-            "a new question is a new proposal",
+            remedy=f'workbench note -e {number} "what you know now"; a new question is a new '
+            "proposal",
         )
 
 
@@ -237,8 +237,8 @@ def _refuse_changed_past(changes: list[FieldChange], course: Course, entries: li
     files = "the file" if len(used) == 1 else "the files"
     raise ConflictError(
         f"what has already run cannot be changed:{named}",
-        remedy=f"put {files} back as registered and amend the rest, or workbench withdraw {number}"
-        " and propose anew",
+        remedy=f"put {files} back as registered and amend the rest, or give it up and propose "
+        f'anew: workbench withdraw {number} --reason "why"',
     )
 
 

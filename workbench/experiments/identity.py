@@ -54,7 +54,7 @@ def registered_changes(
     frozen = {"proposal": body.proposal, "recipe": body.recipe, "full": body.full}
     for name, document in documents.items():
         if document.sha256 != frozen[name].sha256:
-            remedy = f"workbench amend {experiment[:4]} takes it up, git checkout puts it back"
+            remedy = f"workbench amend {experiment[:4]}, or git checkout to put it back"
             yield Fault(where=document.path, message=NOT_IN_FORCE, remedy=remedy)
 
 

@@ -117,10 +117,11 @@ class Promoter:
     def _append_deviations(self, root: str, promotion: Entry) -> None:
         """Append what the promotion changes without a rule, unless an earlier call did."""
         entries = self.ledger.entries(kind="deviation", subject=self.plan.subject)
-        known = [entry.body for entry in entries if promotion.leaf in entry.refs]
+        bodies = [entry.body for entry in entries if promotion.leaf in entry.refs]
+        known = [body.what for body in bodies if isinstance(body, Deviation)]
         for change in promotion_body(promotion).changes:
             body = _deviation(change)
-            if change.deviation and body not in known:
+            if change.deviation and body.what not in known:
                 refs = [root, promotion.leaf]
                 self.ledger.append(body, subject=self.plan.subject, refs=refs)
 
@@ -257,6 +258,8 @@ def _run_leaves(source: LogSource, plan: ExperimentPlan, root: str) -> list[str]
 
 def _deviation(change: KeyChange) -> Deviation:
     return Deviation(
+        category="config",
+        at="the promoted configuration",
         what=f"config {change.key}",
         registered=str(change.proxy),
         found=str(change.full),

@@ -92,7 +92,7 @@ def refuse_withdrawn(course: Course, experiment: str) -> None:
     raise ConflictError(
         f"{experiment} was withdrawn on {course.withdrawal.time[:10]} "
         f"(entry {course.withdrawal.sequence}){why}",
-        remedy='workbench propose "a title" asks anew; --exploratory runs still work',
+        remedy='workbench propose "a title", or explore with --exploratory',
     )
 
 

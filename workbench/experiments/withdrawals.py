@@ -56,5 +56,5 @@ def _refuse_closed(course: Course, experiment: str) -> None:
         raise ConflictError(
             f"{experiment} has its verdict (entry {course.verdict.sequence}): what was judged "
             "stays judged",
-            remedy=f"workbench note -e {experiment[:4]} says what you know now",
+            remedy=f'workbench note -e {experiment[:4]} "what you know now"',
         )

@@ -4,7 +4,7 @@ from workbench.errors import InvalidFileError
 from workbench.experiments.amendments import DraftAmendment
 from workbench.experiments.progress import Progress, silent
 from workbench.lab.opened import OpenedLab
-from workbench.registry.entries import ReasonClass
+from workbench.registry.entries import Deviation, ReasonClass
 from workbench.registry.log import Entry
 
 
@@ -55,6 +55,13 @@ class Changing(OpenedLab):
                 reason=reason,
                 data=data,
             )
+
+    def deviations(self, number: str, *, at: str) -> list[str]:
+        """Return what was found to differ at one place, like ``verdict``, a sentence each."""
+        subject = self.layout.experiment(number).name
+        found = [entry.body for entry in self.source().entries(kind="deviation", subject=subject)]
+        here = [body for body in found if isinstance(body, Deviation) and body.at == at]
+        return [f"{body.what}: {body.effect}" for body in here]
 
     def withdraw(self, number: str, *, reason: str) -> Entry:
         """Give a registered experiment up; everything of it stays readable.

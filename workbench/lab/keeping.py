@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
-from workbench.errors import InvalidFileError
+from workbench.errors import ConflictError, InvalidFileError
 from workbench.experiments.embargoes import Revealed
+from workbench.experiments.succession import Succession
 from workbench.lab.opened import OpenedLab
 from workbench.registry.log import Entry
 from workbench.registry.redaction import DraftRedaction, What
+from workbench.registry.restore import Restored
 from workbench.registry.rotation import Role, Why
 from workbench.registry.succession import KeyLine
+from workbench.registry.successor import Forerunner
 
 
 class Keeping(OpenedLab):
@@ -65,7 +68,7 @@ class Keeping(OpenedLab):
         if not reason.strip():
             raise InvalidFileError(
                 "a key is replaced for a reason, which is published",
-                remedy=f'workbench keys rotate {role} --why {why} --reason "yearly"',
+                remedy='workbench keys rotate log --why scheduled --reason "yearly"',
             )
         with self.ledger() as ledger:
             return ledger.rotate(role, why=why, reason=reason)
@@ -79,3 +82,70 @@ class Keeping(OpenedLab):
         from workbench.registry.succession import path_of_old
 
         return path_of_old(self.keys_folder, entry)
+
+    def restore(self, *, published: Path | None = None, accept_loss: bool = False) -> Restored:
+        """Make the lost store anew from the published files, under the same origin.
+
+        Args:
+            published: Folder of the published files; the lab's own ``registry/`` if None.
+            accept_loss: Go on although an embargo withheld content that only the lost store had,
+                and record that it is lost.
+
+        Raises:
+            NotFoundError: the keys or the published files are not there.
+            IntegrityError: the files do not verify.
+            ConflictError: something that was signed is not in the files, or there is a store.
+        """
+        from workbench.registry.published import PublishedLog
+        from workbench.registry.restore import record_losses, restore_store
+
+        if self._has_store():
+            raise ConflictError(
+                f"there is a store at {self.store_url}", remedy="workbench verify, or move it away"
+            )
+        self.layout.state.mkdir(parents=True, exist_ok=True)
+        found = restore_store(
+            PublishedLog(published or self.layout.registry),
+            url=self.store_url,
+            origin=self.settings.origin,
+            keys_dir=self.settings.keys_dir,
+            accept_loss=accept_loss,
+        )
+        with self.ledger() as ledger:
+            record_losses(ledger)
+        return found
+
+    def why_lost(self) -> str:
+        """Return why the present log cannot be continued under its origin.
+
+        Raises:
+            ConflictError: it can.
+        """
+        from workbench.experiments.succession import why_lost
+
+        return why_lost(self.layout, self.settings, self.store_url, self.clock)
+
+    def begin_successor(self) -> Succession:
+        """Begin a new log that continues the present one, which was lost.
+
+        Raises:
+            ConflictError: the present log can still be continued.
+            IntegrityError: what is published of it does not verify.
+        """
+        from workbench.experiments.succession import begin_successor
+        from workbench.reports.stages import unfinished_experiments
+
+        self.why_lost()
+        return begin_successor(
+            self.layout,
+            self.settings,
+            url=self.store_url,
+            clock=self.clock,
+            unfinished=unfinished_experiments,
+        )
+
+    def forerunners(self) -> tuple[Forerunner, ...]:
+        """Return the logs that this lab's log continues, the nearest first."""
+        from workbench.registry.successor import forerunners
+
+        return tuple(forerunners(self.source(), self.layout.registry))

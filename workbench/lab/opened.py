@@ -12,6 +12,7 @@ from workbench.layout import Layout
 from workbench.registry.entries import DataState
 from workbench.registry.ledger import Ledger
 from workbench.registry.publish import PublishedLog
+from workbench.registry.store import store_exists
 from workbench.reports.verification import VerifiableLog
 from workbench.settings import Settings, absolute_url
 
@@ -47,7 +48,7 @@ class OpenedLab:
 
     @property
     def store_url(self) -> str:
-        """The ledger's SQLAlchemy URL with an absolute path."""
+        """The ledger's URL, a SQLite file's with an absolute path."""
         return absolute_url(self.settings.store_url, self.layout.root)
 
     def ledger(self) -> Ledger:
@@ -76,10 +77,7 @@ class OpenedLab:
         )
 
     def _has_store(self) -> bool:
-        prefix = "sqlite:///"
-        if not self.store_url.startswith(prefix):
-            return True
-        return Path(self.store_url.removeprefix(prefix)).is_file()
+        return store_exists(self.store_url)
 
     def _create_ledger(self) -> None:
         self.layout.state.mkdir(parents=True, exist_ok=True)

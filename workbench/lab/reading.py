@@ -10,6 +10,8 @@ from workbench.errors import (
 from workbench.lab.opened import OpenedLab
 from workbench.registry.anchored import AnchorTrust
 from workbench.registry.publish import PublishedLog, PublishSummary
+from workbench.registry.successor import Forerunner
+from workbench.reports.forerunners import ForerunnerVerification
 from workbench.reports.stages import ExperimentStatus, experiment_statuses
 from workbench.reports.verification import VerifiableLog, Verification
 
@@ -19,8 +21,30 @@ class Reading(OpenedLab):
 
     def status(self) -> list[ExperimentStatus]:
         """Return where every experiment stands."""
+        from workbench.reports.forerunners import joined_statuses
+
         filed = [folder.name for folder in self.layout.experiment_folders()]
-        return experiment_statuses(self.source(), filed, self.clock())
+        source, now = self.source(), self.clock()
+        present = experiment_statuses(source, filed, now)
+        before = [(f.named.origin, experiment_statuses(f.log, [], now)) for f in self._before()]
+        if not before:
+            return present
+        recorded = frozenset(entry.subject for entry in source.entries())
+        return joined_statuses(present, before, recorded)
+
+    def _before(self) -> list[Forerunner]:
+        """Return the logs that this lab's log continues and whose files are here."""
+        from workbench.registry.successor import forerunners
+
+        found = forerunners(self.source(), self.layout.registry)
+        return [forerunner for forerunner in found if forerunner.is_here]
+
+    def verify_forerunners(self) -> tuple[ForerunnerVerification, ...]:
+        """Verify the logs that this lab's log continues, each as its successor names it."""
+        from workbench.reports.audit import audit_claims
+        from workbench.reports.forerunners import verify_forerunners
+
+        return verify_forerunners(self.source(), self.layout.registry, audit_claims)
 
     def chronicle(self, number: str = "", *, check: bool = False) -> list[Path]:
         """Write the chronicles of one or all experiments and return their paths.
@@ -49,11 +73,11 @@ class Reading(OpenedLab):
     def _write_chronicles(self, experiment: str, reports: Path) -> list[Path]:
         from workbench.reports.site import write_chronicle, write_chronicles
 
-        source = self.source()
+        source, before = self.source(), [found.log for found in self._before()]
         if experiment:
-            written = write_chronicle(source, experiment, reports)
+            written = write_chronicle(source, experiment, reports, before=before)
             return [written.html, written.markdown]
-        index, all_written = write_chronicles(source, reports)
+        index, all_written = write_chronicles(source, reports, before=before)
         return [index, *(path for w in all_written for path in (w.html, w.markdown))]
 
     def verify(

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workbench.data.corpus import Corpus
 from workbench.errors import (
-    ConflictError,
     NotFoundError,
 )
 from workbench.experiments.installed import require_training_extra
@@ -16,7 +14,7 @@ from workbench.experiments.summaries import RunsReport, Stages, SweepReport
 from workbench.lab.opened import LAB_FOLDERS, OpenedLab, building
 from workbench.layout import slug
 from workbench.registry import provenance
-from workbench.registry.entries import DataState, Forecast, Registration
+from workbench.registry.entries import DataState, Forecast
 from workbench.registry.log import Entry
 from workbench.settings import absolute_url
 
@@ -117,9 +115,12 @@ class Running(OpenedLab):
         # Refusals come first: the training stack takes seconds to import.
         require_training_extra()
         from workbench.experiments.campaign import Campaign
+        from workbench.experiments.registered_corpus import registered_corpus
         from workbench.training.tracking import Tracker
 
-        corpus = self._registered_corpus(plan, at=at, progress=progress)
+        corpus = registered_corpus(
+            plan, self.layout, ledger=self.ledger, at=at, progress=building(progress)
+        )
         corpus.verify_open()
         tracker = Tracker(
             absolute_url(self.settings.mlflow_uri, self.layout.root),
@@ -139,34 +140,6 @@ class Running(OpenedLab):
                 host=provenance.host(),
                 progress=progress,
             )
-
-    def _registered_corpus(self, plan: ExperimentPlan, *, at: str, progress: Progress) -> Corpus:
-        """Return the plan's corpus; another one than the registered is recorded and refused."""
-        from workbench.data.build import build_corpus
-        from workbench.experiments.deviations import (
-            record_changed_sources,
-            record_other_data,
-            refuse_other_data,
-        )
-
-        try:
-            corpus = build_corpus(
-                plan.recipe.corpus,
-                root=self.layout.root,
-                corpora=self.layout.corpora,
-                progress=building(progress),
-            )
-        except ConflictError as error:
-            with self.ledger() as ledger:
-                record_changed_sources(ledger, plan, error.message, at=at)
-            raise
-        if plan.registration and isinstance(plan.registration.body, Registration):
-            registered, found = plan.registration.body.data, corpus.state()
-            if registered.manifest != found.manifest:
-                with self.ledger() as ledger:
-                    record_other_data(ledger, plan, found, at=at)
-            refuse_other_data(registered, found)
-        return corpus
 
     def _plan(self, number: str, *, exploratory: bool) -> ExperimentPlan:
         from workbench.experiments.plan import draft_plan, registered_plan

@@ -294,8 +294,8 @@ def _timing_faults(entry: Entry, course: Course) -> Iterator[str]:
 def _content_faults(body: Amendment, course: Course) -> Iterator[str]:
     if body.num_seeds < course.num_seeds_run:
         yield (
-            f"it leaves {body.num_seeds} seeds an arm, seed {course.num_seeds_run - 1} had run "
-            "before"
+            f"it leaves {body.num_seeds} seed{'' if body.num_seeds == 1 else 's'} an arm, "
+            f"seed {course.num_seeds_run - 1} had run before"
         )
     design = body.frozen.get("design") if isinstance(body.frozen, dict) else None
     promised = design.get("seeds") if isinstance(design, dict) else None

@@ -4,7 +4,6 @@ If a crash leaves entries without a signed head, this is how the next writer kno
 the keys wrote them, and not somebody with access to the store alone.
 """
 
-import hashlib
 import hmac
 from collections.abc import Iterable
 
@@ -20,9 +19,9 @@ def announcement(key: SigningKey, origin: str, sequence: int, leaf: bytes) -> st
     It is HMAC-SHA256 under a key derived from the author's, because nobody else ever checks it and
     a signature would cost a tenth of a commit.
     """
-    derived = hmac.digest(key.seed, b"workbench append v1", hashlib.sha256)
+    derived = hmac.digest(key.seed, b"workbench append v1", "sha256")
     text = announcement_text(origin, sequence, leaf).encode()
-    return _MAC + hmac.digest(derived, text, hashlib.sha256).hex()
+    return _MAC + hmac.digest(derived, text, "sha256").hex()
 
 
 def check_announcement(

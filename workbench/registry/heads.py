@@ -15,6 +15,7 @@ from workbench.registry.notes import (
     verify_note,
 )
 
+_TAG = re.compile(r"<[^<>\n]*>")
 _SIZE = re.compile(r"(0|[1-9][0-9]{0,18})\Z")
 
 
@@ -77,12 +78,12 @@ def head_name(head: SignedHead) -> str:
 
 
 def heads_in(text: str) -> list[tuple[str, int, bytes]]:
-    """Return the tree heads (origin, size, root) that stand in a text, such as a chronicle.
+    """Return the tree heads (origin, size, root) that stand in a text or HTML, as in a chronicle.
 
     They may be unsigned: whoever kept the text vouches for it.
     """
     found = []
-    lines = [line.strip() for line in text.split("\n")]
+    lines = [line.strip() for line in _TAG.sub("\n", text).split("\n")]
     for origin, size, encoded in zip(lines, lines[1:], lines[2:], strict=False):
         if not _SIZE.match(size) or not origin or " " in origin:
             continue

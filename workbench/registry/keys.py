@@ -1,12 +1,10 @@
 """Where a log's private keys are kept: outside the lab, one folder a log, for the owner only."""
 
-import base64
 import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -25,6 +23,7 @@ RETIRED = "retired-"
 WAITING = ".next"
 """Follows the name of a key file that waits to take the place of another."""
 _READS = 5
+_LONGEST_HEAD = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,16 +35,13 @@ class Keys:
     """Signs tree heads; its name is the log's origin."""
     author: SigningKey
     """Signs the entries whose kind says ``signed``."""
-    stamp: tuple[int, ...] = ()
-    """Identity of the key files when they were read."""
+    stamp: tuple[int, ...] = field(default=(), compare=False)
+    """Times and identities of the folder and the key files when they were read."""
 
     def are_replaced(self) -> bool:
         """Return whether the files now hold other keys than these."""
-        return _stamp(self._files) != self.stamp
-
-    @cached_property
-    def _files(self) -> tuple[Path, ...]:
-        return _key_files(self.folder)
+        # By inode: a folder's time of change is too coarse to tell two changes of one moment apart.
+        return _stamp(self.folder) != self.stamp
 
     @cached_property
     def _last(self) -> Path:
@@ -72,17 +68,16 @@ class Keys:
                 data = again
         raise IntegrityError(f"{path} does not stand still", remedy="repeat the command")
 
-    def newest(self) -> tuple[int, bytes] | None:
-        """Return size and root that the last head gives, its signature unchecked.
-
-        Enough for a writer who compares them with its store, and signs nothing but what it finds
-        there; None when there is none, or it is not a head.
-        """
+    def newest(self) -> bytes:
+        """Return the bytes of the last signed head, unchecked; nothing when there is none."""
         try:
-            lines = self._last.read_bytes().split(b"\n", 3)
-            return int(lines[1]), base64.b64decode(lines[2], validate=True)
-        except (OSError, ValueError, IndexError):
-            return None
+            descriptor = os.open(self._last, os.O_RDONLY)
+        except FileNotFoundError:
+            return b""
+        try:
+            return os.read(descriptor, _LONGEST_HEAD)
+        finally:
+            os.close(descriptor)
 
     def keep_head(self, head: SignedHead) -> None:
         """Replace the last signed head. A loss of power may take it back; see `sync_head`."""
@@ -137,17 +132,12 @@ class Keys:
         ) from error
 
 
-def _key_files(folder: Path) -> tuple[Path, ...]:
-    """Return the key files and those that wait to take their place."""
-    names = (LOG_KEY, AUTHOR_KEY, f"{LOG_KEY}{WAITING}", f"{AUTHOR_KEY}{WAITING}")
-    return tuple(folder / name for name in names)
-
-
-def _stamp(paths: Sequence[Path]) -> tuple[int, ...]:
+def _stamp(folder: Path) -> tuple[int, ...]:
+    """Return times and identities that change when a key file of the folder is replaced."""
     found: list[int] = []
-    for path in paths:
+    for name in (LOG_KEY, AUTHOR_KEY, f"{LOG_KEY}{WAITING}", f"{AUTHOR_KEY}{WAITING}"):
         try:
-            status = path.stat()
+            status = (folder / name).stat()
         except FileNotFoundError:
             found += [0, 0]
         else:
@@ -194,7 +184,7 @@ def load_keys(keys_dir: Path, origin: str) -> Keys:
         IntegrityError: others may read them, or they are malformed or of another log.
     """
     folder = keys_folder(keys_dir, origin)
-    stamp = _stamp(_key_files(folder))
+    stamp = _stamp(folder) if folder.is_dir() else ()
     return Keys(
         folder=folder,
         log=_read_key(folder / LOG_KEY, origin),

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
-from workbench.registry.entries import Body, Genesis, Redaction
+from workbench.registry.entries import Body, Genesis, Predecessor, Redaction
 from workbench.registry.heads import SignedHead, parse_head
 from workbench.registry.keys import Keys, create_keys, load_keys
 from workbench.registry.log import (
@@ -50,6 +50,7 @@ class Ledger:
         actor: str,
         clock: Clock,
         lab_name: str,
+        predecessor: Predecessor | None = None,
         entropy: Entropy = os.urandom,
     ) -> "Ledger":
         """Make keys, store and first entry of a new log.
@@ -61,6 +62,7 @@ class Ledger:
             actor: recorded as the author of entries.
             clock: returns the present moment with its time zone.
             lab_name: recorded in the first entry.
+            predecessor: the log that this one continues, if there is one.
             entropy: source of salts and identifiers; only tests pass another one.
 
         Raises:
@@ -74,11 +76,18 @@ class Ledger:
             record_format=RECORD_FORMAT,
             log_key=str(keys.log.verifier),
             author_key=str(keys.author.verifier),
+            predecessor=predecessor,
         )
-        with store.lock():
-            if store.tree().size:
-                raise ConflictError(f"{store.place} already holds a log", remedy="workbench status")
-            writer.append(genesis, checked_body(genesis), "lab", ())
+        try:
+            with store.lock():
+                if store.tree().size:
+                    raise ConflictError(
+                        f"{store.place} already holds a log", remedy="workbench status"
+                    )
+                writer.append(genesis, checked_body(genesis), "lab", ())
+        except BaseException:
+            store.close()
+            raise
         return cls(store=store, origin=origin, keys=keys, writer=writer)
 
     @classmethod
@@ -102,10 +111,14 @@ class Ledger:
         store = open_store(url)
         writer = Writer(store=store, keys=keys, actor=actor, clock=clock, entropy=entropy)
         ledger = cls(store=store, origin=origin, keys=keys, writer=writer)
-        with store.lock():
-            writer.take_up_keys()
-            writer.healed_tree(store.tree())
-            ledger._erase_redacted()
+        try:
+            with store.lock():
+                writer.take_up_keys()
+                writer.healed_tree(store.tree())
+                ledger._erase_redacted()
+        except BaseException:
+            store.close()
+            raise
         return ledger
 
     @classmethod
@@ -151,7 +164,9 @@ class Ledger:
             InvalidFileError: the body, the subject or a reference cannot be recorded.
             NotFoundError: a reference is to no entry of this log.
             IntegrityError: the store is not a continuation of the last signed head.
-            StoreUnavailableError: the store cannot be written; nothing was recorded.
+            StoreUnavailableError: the store cannot be written. Nothing was recorded, unless the
+                disk filled up or the server went away after the commit: then the entry is there,
+                and the next writer signs it.
         """
         writer, body_bytes = self._writing(), checked_body(body)
         with self._store.lock():

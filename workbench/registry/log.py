@@ -1,7 +1,6 @@
 """What an entry is made of, and what any log offers to its readers. Knows no database."""
 
 import hashlib
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -276,7 +275,8 @@ def uuid7(moment: datetime, random: bytes) -> str:
     value = (milliseconds << 80) | int.from_bytes(random[:10], "big")
     value = value & ~(0xF << 76) | (0x7 << 76)
     value = value & ~(0x3 << 62) | (0x2 << 62)
-    return str(uuid.UUID(int=value))
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def timestamp(moment: datetime) -> str:

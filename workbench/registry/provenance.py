@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -169,8 +170,18 @@ def host() -> dict[str, str]:
         "cpus": str(os.cpu_count() or 0),
         "usable_cpus": str(len(os.sched_getaffinity(0))),
         "memory_bytes": str(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+        "accelerators": _accelerators(),
     }
     return {key: value for key, value in facts.items() if value}
+
+
+def _accelerators(driver: Path = Path("/proc/driver/nvidia/gpus")) -> str:
+    """Return ``2 × NVIDIA H200`` and the like as the kernel driver tells it, empty without one."""
+    models: Counter[str] = Counter()
+    for file in sorted(driver.glob("*/information")):
+        found = re.search(r"^Model:\s*(.+)$", file.read_text("utf-8"), re.MULTILINE)
+        models[found[1].strip() if found else "unknown"] += 1
+    return ", ".join(f"{count} × {model}" for model, count in sorted(models.items()))
 
 
 def _cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -95,7 +95,9 @@ def refuse_unerasable(target: Entry) -> None:
     name = f"entry {target.sequence} ({target.kind} {target.id})"
     fault = redaction_fault(target.subject, target)
     if fault:
-        raise ConflictError(f"{fault}", remedy="workbench verify, which shows what rests on it")
+        raise ConflictError(
+            f"{fault}", remedy="workbench verify (it shows what rests on that entry)"
+        )
     if isinstance(target.body, Hidden):
         raise ConflictError(f"{name} has no body here to erase", remedy="workbench publish")
 

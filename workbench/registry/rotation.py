@@ -105,6 +105,11 @@ class KeyChain:
         """Return each key of a role with the sequence of the entry that put it in force."""
         return tuple(self._keys[role])
 
+    @property
+    def log_keys(self) -> tuple[VerifierKey, ...]:
+        """Every log key so far, the first entry's first."""
+        return tuple(key for _, key in self._keys["log"])
+
     def knows(self, vkey: str) -> bool:
         """Return whether this is the log's key, now or before a rotation."""
         return any(str(key) == vkey.strip() for _, key in self._keys["log"])

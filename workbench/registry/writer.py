@@ -6,13 +6,19 @@ writer can sign a head that a crash left unsigned, and nothing else ever gets si
 from its entries alone, so the entry's commit is the only thing that an append waits for.
 """
 
+import base64
 import contextlib
 import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from workbench.canonical import canonical_json, parse_json, profile_faults
-from workbench.errors import IntegrityError, InvalidFileError, NotFoundError
+from workbench.errors import (
+    IntegrityError,
+    InvalidFileError,
+    NotFoundError,
+    StoreUnavailableError,
+)
 from workbench.registry.announcements import announcement, check_announcement
 from workbench.registry.entries import BODIES, Body, Genesis, KeyRotation, parse_body
 from workbench.registry.heads import SignedHead, parse_head, sign_head
@@ -180,17 +186,22 @@ class Writer:
 
     def _keep(self, head: SignedHead) -> None:
         """Keep the head beside the keys. Neither this nor its row need be durable: they follow."""
-        keys = self.keys
-        keys.keep_head(head)
-        if head.size >= self._synced + _SYNC_EVERY or not self._synced:
-            keys.sync_head(head)
-            self._synced = head.size
+        try:
+            self.keys.keep_head(head)
+            if head.size >= self._synced + _SYNC_EVERY or not self._synced:
+                self.keys.sync_head(head)
+                self._synced = head.size
+        except OSError as error:
+            raise StoreUnavailableError(
+                f"the head over {head.size} entries cannot be kept in {self.keys.folder}: {error}",
+                remedy="free the folder (disk space, permissions); the next writer signs the entry",
+            ) from error
 
     def continued_tree(self) -> Frontier:
         """Return the durable tree, signed; refuse one that breaks with the last signed head."""
         self._take_up_changed_keys()
         tree = self._store.tree()
-        if self.keys.newest() == (tree.size, tree.root()):
+        if _says(self.keys.newest()) == (tree.size, tree.root()):
             return tree
         return self.healed_tree(tree)
 
@@ -284,6 +295,18 @@ class Writer:
             ) from error
         if BODIES[entry.kind].signed:
             _check_signature(signed_text(self._origin, entry.leaf), stored, authors)
+
+
+def _says(note: bytes) -> tuple[int, bytes] | None:
+    """Return size and root that a head gives, its signature unchecked.
+
+    Enough for a writer who compares them with its store and signs nothing but what it finds there.
+    """
+    try:
+        _, size, root, _ = note.split(b"\n", 3)
+        return int(size), base64.b64decode(root, validate=True)
+    except ValueError:
+        return None
 
 
 def _check_signature(text: str, stored: StoredEntry, authors: Sequence[SigningKey]) -> None:

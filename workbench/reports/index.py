@@ -1,6 +1,6 @@
 """All chronicles of a lab, and how its forecasts have done so far."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.analysis.forecasts import CALIBRATION_MINIMUM, coverage
@@ -43,6 +43,10 @@ class IndexRow:
     """Why there is nothing to tell but that it exists; empty where there is."""
     amended: str
     """That the registration was amended, and whether late; empty if it was not."""
+    deviated: str
+    """In what it deviated from its registration; empty if in nothing that has a category."""
+    before: str
+    """Origin of the earlier log that it is in; empty where it is in the newest."""
     sources: tuple[Source, ...]
 
 
@@ -58,22 +62,31 @@ class Index:
     """How many forecasts were scored, in a sentence."""
 
 
-def index_of(found: Sequence[ExperimentFacts]) -> Index:
+def index_of(by_folder: Mapping[str, ExperimentFacts]) -> Index:
     """Return the index of some experiments.
+
+    Args:
+        by_folder: Facts by the folder of their chronicle; those of the newest log first.
 
     Raises:
         NotFoundError: there is none.
     """
+    found = list(by_folder.values())
     if not found:
         raise NotFoundError(
             "the ledger has no experiment to chronicle", remedy='workbench propose "a title"'
         )
-    last = max((facts.as_of for facts in found), key=lambda source: source.sequence)
+    newest = found[0].origin
+    of_newest = (facts.as_of for facts in found if facts.origin == newest)
+    last = max(of_newest, key=lambda source: source.sequence)
     scored = count(sum(len(f.verdict.value.scores) for f in found if f.verdict), "forecast")
     return Index(
         lab=found[0].lab,
         as_of=f"As of entry {last.sequence}, {stamp(last.time)}",
-        rows=tuple(_row(facts) for facts in sorted(found, key=_order)),
+        rows=tuple(
+            _row(facts, folder, newest)
+            for folder, facts in sorted(by_folder.items(), key=lambda item: _order(item[1]))
+        ),
         calibration=_calibration(found),
         scored=f"{scored} scored{_where(found)}; no grade is given below {CALIBRATION_MINIMUM}.",
     )
@@ -97,7 +110,7 @@ def _order(facts: ExperimentFacts) -> tuple[bool, str]:
     return (not facts.confirmatory, facts.experiment)
 
 
-def _row(facts: ExperimentFacts) -> IndexRow:
+def _row(facts: ExperimentFacts, folder: str, newest: str) -> IndexRow:
     verdict = facts.verdict.value if facts.verdict else None
     effect = MISSING
     if verdict and verdict.estimate is not None:
@@ -109,7 +122,7 @@ def _row(facts: ExperimentFacts) -> IndexRow:
     total = bill(facts)
     return IndexRow(
         experiment=facts.experiment,
-        file=f"{folder_name(facts.experiment)}/chronicle.html",
+        file=f"{folder}/chronicle.html",
         title=facts.title,
         state=state_of(facts),
         effect=effect,
@@ -118,6 +131,8 @@ def _row(facts: ExperimentFacts) -> IndexRow:
         exploratory=not facts.confirmatory,
         hidden=" ".join(state_texts(facts)) if facts.promise_hidden else "",
         amended=_amended(facts),
+        deviated=_deviated(facts),
+        before=facts.origin if facts.origin != newest else "",
         sources=facts.verdict.sources if facts.verdict else (),
     )
 
@@ -127,6 +142,11 @@ def _amended(facts: ExperimentFacts) -> str:
     if not amendments:
         return ""
     return f"amended {count(amendments, 'time')}{', after outcomes were seen' if late else ''}"
+
+
+def _deviated(facts: ExperimentFacts) -> str:
+    found = {deviation.value.category for deviation in facts.deviations} - {""}
+    return f"deviated in {listed(sorted(found))}" if found else ""
 
 
 def _calibration(found: Sequence[ExperimentFacts]) -> Table | None:

@@ -2,10 +2,11 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.layout import safe_name
 from workbench.registry.entries import Genesis
 from workbench.registry.heads import SignedHead
 from workbench.registry.hidden import public_entries
@@ -66,43 +67,71 @@ class Written:
     """The Markdown's pictures, beside it."""
 
 
-def write_chronicle(source: LogSource, experiment: str, reports: Path) -> Written:
+def write_chronicle(
+    source: LogSource, experiment: str, reports: Path, *, before: Sequence[LogSource] = ()
+) -> Written:
     """Write one chronicle and the index; each file is replaced whole.
 
+    Args:
+        source: The log.
+        experiment: Its subject.
+        reports: Folder that is written to.
+        before: The logs that it continues, the nearest first.
+
     Raises:
-        NotFoundError: the ledger has no entry about it.
+        NotFoundError: no ledger has an entry about it.
         InvalidFileError: a subject of the log cannot be a file name.
     """
-    snapshot = Snapshot(source)
-    facts = experiment_facts(snapshot, experiment)
-    files = _files(facts, reports)
-    _write({**files, **_index(snapshot, reports)})
+    found = _all_facts([Snapshot(log) for log in (source, *before)])
+    told = next((facts for facts in found.values() if facts.experiment == experiment), None)
+    if told is None:
+        told = experiment_facts(source, experiment)
+    files = _files(told, reports / folder_name(experiment))
+    _write({**files, **_index(found, reports)})
     return _written(files)
 
 
-def write_chronicles(source: LogSource, reports: Path) -> tuple[Path, tuple[Written, ...]]:
+def write_chronicles(
+    source: LogSource, reports: Path, *, before: Sequence[LogSource] = ()
+) -> tuple[Path, tuple[Written, ...]]:
     """Write the chronicle of every subject and the index; return the index and what was written.
+
+    Args:
+        source: The log.
+        reports: Folder that is written to.
+        before: The logs that it continues, the nearest first. A subject that a newer log has, too,
+            gets another folder for the older one.
 
     Raises:
         NotFoundError: the ledger has no experiment.
         InvalidFileError: a subject of the log cannot be a file name.
     """
-    snapshot = Snapshot(source)
-    index = _index(snapshot, reports)
-    every = [_files(experiment_facts(snapshot, name), reports) for name in snapshot.subjects]
+    found = _all_facts([Snapshot(log) for log in (source, *before)])
+    index = _index(found, reports)
+    every = [_files(facts, reports / folder) for folder, facts in found.items()]
     for files in (*every, index):
         _write(files)
     return reports / INDEX, tuple(_written(files) for files in every)
 
 
-def _index(snapshot: Snapshot, reports: Path) -> dict[Path, str]:
-    found = [experiment_facts(snapshot, subject) for subject in snapshot.subjects]
+def _all_facts(snapshots: Sequence[Snapshot]) -> dict[str, ExperimentFacts]:
+    """Return every subject's facts by the folder of its chronicle, the newest log's first."""
+    found: dict[str, ExperimentFacts] = {}
+    for snapshot in snapshots:
+        for subject in snapshot.subjects:
+            folder = folder_name(subject)
+            if folder in found:
+                folder = safe_name(f"{folder}-of-{snapshot.origin.rpartition('/')[2]}"[:120])
+            found[folder] = experiment_facts(snapshot, subject)
+    return found
+
+
+def _index(found: Mapping[str, ExperimentFacts], reports: Path) -> dict[Path, str]:
     return {reports / INDEX: index_html(index_of(found))}
 
 
-def _files(facts: ExperimentFacts, reports: Path) -> dict[Path, str]:
+def _files(facts: ExperimentFacts, folder: Path) -> dict[Path, str]:
     told = chronicle(facts)
-    folder = reports / folder_name(facts.experiment)
     pictures = [b for part in told.sections for b in part.blocks if isinstance(b, Picture)]
     return {
         folder / HTML: chronicle_html(told),

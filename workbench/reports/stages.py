@@ -45,6 +45,8 @@ class ExperimentStatus:
     exploratory_entries: int
     incidents: int
     deviations: int
+    deviations_by_category: dict[str, int]
+    """Distinct ones: the same deviation is recorded at each start; ``other`` without category."""
     amendments: int
     late_amendments: int
     """Made after outcomes were seen: the verdict is exploratory and void."""
@@ -77,6 +79,7 @@ class _Tally:
     exploratory: int = 0
     incidents: int = 0
     deviations: int = 0
+    deviated: dict[str, set[tuple[str, str, str]]] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> None:
         """Count one entry."""
@@ -93,6 +96,8 @@ class _Tally:
             self.incidents += 1
         elif isinstance(body, Deviation):
             self.deviations += 1
+            same = self.deviated.setdefault(body.category or "other", set())
+            same.add((body.what, body.registered, body.found))
         else:
             self._advance(body)
 
@@ -161,6 +166,14 @@ def experiment_statuses(
     return [_status(name, tallies[name], now) for name in sorted(tallies)]
 
 
+def unfinished_experiments(source: LogSource) -> list[str]:
+    """Return the experiments that were registered and came to no end, in their order."""
+    entries = list(source.entries())
+    over = {e.subject for e in entries if e.kind in (Verdict.kind, Withdrawal.kind)}
+    begun = dict.fromkeys(e.subject for e in entries if e.kind == Registration.kind)
+    return sorted(subject for subject in begun if subject not in over)
+
+
 def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
     stage, detail, command = _stage(tally)
     embargo = next(iter(tally.withholding.open), None)
@@ -184,6 +197,7 @@ def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
         exploratory_entries=tally.exploratory,
         incidents=tally.incidents,
         deviations=tally.deviations,
+        deviations_by_category={name: len(same) for name, same in sorted(tally.deviated.items())},
         amendments=amendments,
         late_amendments=late,
         verdict=tally.verdict,

@@ -112,8 +112,8 @@ class PostgresStore(SqlStore):
             StoreUnavailableError: the server does not answer or refuses.
         """
         store = cls(parse_url(url), read_only=False)
-        store._refuse_lossy()
-        with store.lock():
+        with store.closed_on_failure(), store.lock():
+            store._refuse_lossy()
             store._read(f'CREATE SCHEMA IF NOT EXISTS "{store._address.schema}"')
             store._bring_up()
         return store
@@ -128,10 +128,11 @@ class PostgresStore(SqlStore):
             StoreUnavailableError: the server does not answer or refuses.
         """
         store = cls.read(url, read_only=False)
-        store._refuse_lossy()
-        if store.version < SCHEMA_VERSION:
-            with store.lock():
-                store._bring_up()
+        with store.closed_on_failure():
+            store._refuse_lossy()
+            if store.version < SCHEMA_VERSION:
+                with store.lock():
+                    store._bring_up()
         return store
 
     @classmethod
@@ -144,9 +145,12 @@ class PostgresStore(SqlStore):
             StoreUnavailableError: the server does not answer or refuses.
         """
         store = cls(parse_url(url), read_only=read_only)
-        store.version = store._found_version()
-        if not store.version:
-            raise NotFoundError(f"there is no ledger in {store.place}", remedy="workbench init DIR")
+        with store.closed_on_failure():
+            store.version = store._found_version()
+            if not store.version:
+                raise NotFoundError(
+                    f"there is no ledger in {store.place}", remedy="workbench init DIR"
+                )
         return store
 
     @classmethod

@@ -7,7 +7,7 @@ heads are what shows a change.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
 from workbench.errors import ConflictError, IntegrityError
@@ -59,6 +59,18 @@ class SqlStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give the connections back. A later call opens new ones."""
+
+    @contextmanager
+    def closed_on_failure(self) -> Iterator[None]:
+        """Give the connections back if what is done meanwhile fails, for the caller gets no store.
+
+        The error goes on.
+        """
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     @abstractmethod
     def lock(self) -> AbstractContextManager[None]:

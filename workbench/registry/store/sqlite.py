@@ -55,7 +55,7 @@ class SqliteStore(SqlStore):
         except OSError as error:
             raise StoreUnavailableError(f"{path} cannot be created: {error}") from error
         store = cls(path, read_only=False)
-        with store.lock():
+        with store.closed_on_failure(), store.lock():
             store._bring_up()
         return store
 
@@ -72,10 +72,11 @@ class SqliteStore(SqlStore):
         _refuse_missing(path)
         refuse_network_file_system(path)
         store = cls(path, read_only=False)
-        store._find_version()
-        if store.version < SCHEMA_VERSION:
-            with store.lock():
-                store._bring_up()
+        with store.closed_on_failure():
+            store._find_version()
+            if store.version < SCHEMA_VERSION:
+                with store.lock():
+                    store._bring_up()
         return store
 
     @classmethod
@@ -89,7 +90,8 @@ class SqliteStore(SqlStore):
         path = path_of(url)
         _refuse_missing(path)
         store = cls(path, read_only=True)
-        store._find_version()
+        with store.closed_on_failure():
+            store._find_version()
         return store
 
     @property
@@ -179,8 +181,13 @@ class SqliteStore(SqlStore):
 
     def _find_version(self, *, missing: int | None = None) -> None:
         (version,) = self._read("PRAGMA user_version")[0]
-        if version == 0 and missing == 0:
-            self.version = 0
+        if version == 0:
+            if missing is None:
+                raise IntegrityError(
+                    f"{self._path} is no ledger, or was cut short before its tables were whole",
+                    remedy="restore it from a backup, or from the published files",
+                )
+            self.version = missing
         elif not 1 <= version <= SCHEMA_VERSION:
             raise IntegrityError(
                 f"{self._path} has schema version {version}, this program knows "

@@ -12,7 +12,8 @@ down_revision = "1"
 _CHUNK = 10_000
 _COUNT = "SELECT coalesce(max(sequence) + 1, 0) FROM entries"
 _LAST_HEAD = "SELECT coalesce(max(size), 0) FROM heads"
-_CLASH = "SELECT 1 FROM entries WHERE leaf = NEW.leaf OR id = NEW.id"
+_CLASH = "SELECT 1 FROM entries WHERE {0} = NEW.{0}"
+_NO_CLASH = " AND ".join(f"NOT EXISTS ({_CLASH.format(column)})" for column in ("leaf", "id"))
 _TWIN = "SELECT 1 FROM subtrees WHERE level = NEW.level AND position = NEW.position"
 _SAME = " AND ".join(
     f"NEW.{column} = OLD.{column}"
@@ -43,7 +44,7 @@ def _guards(dialect: str) -> list[tuple[str, str, str, str]]:
         ("entries", "UPDATE", _ERASED, "entries are never changed"),
         ("entries", "DELETE", "1 = 0", "entries are never deleted"),
         # SQLite's REPLACE deletes without firing the DELETE trigger, so a clash is refused before.
-        ("entries", "INSERT", f"NEW.sequence = ({_COUNT}) AND NOT EXISTS ({_CLASH})",
+        ("entries", "INSERT", f"NEW.sequence = ({_COUNT}) AND {_NO_CLASH}",
          "entries are appended without a gap, each once"),
         ("tree", "UPDATE", f"NEW.size > OLD.size AND NEW.size = ({_COUNT})",
          "the tree grows with its entries"),

@@ -1,0 +1,154 @@
+"""`workbench amend` and `workbench withdraw` as a researcher meets them, at 80 columns."""
+
+import io
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.test_commands import strict
+from tests.experiments.test_amendments import ALPHA, PROPOSAL, edit, put
+from tests.labs import SUBJECT, LabFolder
+from tests.registry.test_amended import exposure
+from workbench.cli.changes import ReasonName
+from workbench.experiments.amendments import REASON_CLASSES
+
+WHY = ("--reason-class", "error", "--reason", "mistyped")
+
+
+def test_amend_shows_diff_timing_and_effect_before_it_asks(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    edit(registered_lab, ALPHA, (PROPOSAL, "# What the answer", "New prose.\n\n# What the answer"))
+    said = workbench("amend", "1", *WHY, lab=registered_lab)
+    assert said.code == 5
+    lines = said.out.splitlines()
+    assert lines[0] == f"Amendment of {SUBJECT}: 2 fields changed"
+    assert lines[1:4] == ["  proposal  decision.alpha", "      was  0.05", "      now  0.01"]
+    assert "      +New prose." in lines
+    assert any(line.startswith("Known   before anything ran") for line in lines)
+    assert any(line.startswith("Effect  none on the inference") for line in lines)
+    assert max(map(len, lines)) <= 80
+    assert "nothing was written" in said.err
+    assert "--yes" in said.err
+    assert registered_lab.entries("amendment") == []
+
+
+def test_amend_with_yes_writes_and_says_what_comes_next(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    edit(registered_lab, ALPHA)
+    said = workbench("amend", "1", *WHY, "--yes", lab=registered_lab)
+    assert said.code == 0
+    (entry,) = registered_lab.entries("amendment")
+    assert f"Amended {SUBJECT}: entry {entry.sequence}  {entry.id}" in said.out
+    told = workbench("status", lab=registered_lab)
+    assert "amended 1× (in time)" in " ".join(told.out.split())
+
+
+@pytest.mark.parametrize(("answer", "code", "written"), [("y\n", 0, 1), ("n\n", 1, 0)])
+def test_amend_asks_on_a_terminal(
+    registered_lab: LabFolder,
+    workbench: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    code: int,
+    written: int,
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    edit(registered_lab, ALPHA)
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    said = workbench("amend", "1", *WHY, lab=registered_lab)
+    assert said.code == code
+    assert said.out.index("Effect") < said.out.index("Amend?")
+    assert len(registered_lab.entries("amendment")) == written
+
+
+def test_amend_after_a_look_names_it_and_the_way_that_keeps_the_verdict(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    put(registered_lab, exposure())
+    edit(registered_lab, ALPHA)
+    said = workbench("amend", "1", "--dry-run", lab=registered_lab)
+    assert said.code == 0
+    told = " ".join(said.out.split())
+    assert "Known outcomes have been seen exposure, entry 3" in told
+    assert "the verdict will be exploratory and void" in told
+    assert "workbench note -e 0001" in told
+    assert max(map(len, said.out.splitlines())) <= 80
+
+
+def test_amend_dry_run_as_json(registered_lab: LabFolder, workbench: Command) -> None:
+    edit(registered_lab, ALPHA)
+    said = workbench("amend", "1", "--dry-run", "--json", lab=registered_lab)
+    assert said.code == 0
+    found: Any = strict(said.out)
+    assert found["changes"] == [
+        {"document": "proposal", "path": "decision.alpha", "old": "0.05", "new": "0.01"}
+    ]
+    assert found["timing"] == "before_any_run"
+    assert [entry["kind"] for entry in found["rests_on"]] == ["registration"]
+    assert "entry" not in found
+    assert registered_lab.entries("amendment") == []
+
+
+def test_amend_as_json_writes_with_yes_only(registered_lab: LabFolder, workbench: Command) -> None:
+    edit(registered_lab, ALPHA)
+    assert workbench("amend", "1", *WHY, "--json", lab=registered_lab).code == 5
+    said = workbench("amend", "1", *WHY, "--json", "--yes", lab=registered_lab)
+    (entry,) = registered_lab.entries("amendment")
+    assert strict(said.out)["entry"]["id"] == entry.id
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ((), "--reason-class and --reason"),
+        (WHY[:2], "--reason missing"),
+        (WHY[2:], "--reason-class missing"),
+    ],
+)
+def test_amend_says_which_reason_it_misses(
+    registered_lab: LabFolder, workbench: Command, given: tuple[str, ...], missing: str
+) -> None:
+    edit(registered_lab, ALPHA)
+    said = workbench("amend", "1", *given, "--yes", lab=registered_lab)
+    assert said.code == 3
+    assert missing in said.err
+    assert registered_lab.entries("amendment") == []
+
+
+def test_amend_without_a_change_or_a_registration_is_refused(
+    registered_lab: LabFolder, filed_stage: LabFolder, workbench: Command
+) -> None:
+    assert workbench("amend", "1", "--dry-run", lab=registered_lab).code == 5
+    assert workbench("amend", "1", "--dry-run", lab=filed_stage).code == 4
+
+
+def test_reason_names_are_those_of_the_record() -> None:
+    assert [name.value for name in ReasonName] == list(REASON_CLASSES)
+
+
+def test_withdraw_says_what_it_means_and_status_shows_it(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    said = workbench("withdraw", "1", "--reason", "the corpus is not ours", lab=registered_lab)
+    assert said.code == 0
+    assert f"Withdrew {SUBJECT}" in said.out
+    assert "nothing confirmatory of it runs any more" in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+    status = strict(workbench("status", "--json", lab=registered_lab).out)[0]
+    assert (status["stage"], status["detail"]) == ("withdrawn", "the corpus is not ours")
+    refused = workbench("sweep", "1", lab=registered_lab)
+    assert refused.code == 5
+    assert "was withdrawn" in refused.err
+
+
+def test_withdraw_as_json(registered_lab: LabFolder, workbench: Command) -> None:
+    said = workbench("withdraw", "1", "--reason", "no budget", "--json", lab=registered_lab)
+    found: Any = strict(said.out)
+    assert (found["experiment"], found["reason"]) == (SUBJECT, "no budget")
+    assert found["timing"] == "before_any_run"

@@ -1,0 +1,171 @@
+"""A store from the published files, when it was lost and the keys were not.
+
+It goes on under the same origin only where nothing that was signed is missing: otherwise a second
+history would grow under one name. Then `workbench.registry.successor` begins a new log instead.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.errors import ConflictError, IntegrityError, NotFoundError
+from workbench.registry.announcements import announcement
+from workbench.registry.entries import Redaction
+from workbench.registry.heads import SignedHead
+from workbench.registry.hidden import hidden_entries
+from workbench.registry.keys import Keys, load_keys
+from workbench.registry.ledger import Ledger
+from workbench.registry.log import Entry, StoredEntry, read_outline
+from workbench.registry.published import PublishedLog
+from workbench.registry.rotation import chain_of
+from workbench.registry.store import create_store
+from workbench.registry.succession import require_in_force
+from workbench.registry.verify import verify_log
+
+NEW_ORIGIN = "workbench restore --new-origin"
+LOST = "lost with the store, while an embargo withheld it from publication"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """A store that was made anew."""
+
+    head: SignedHead
+    kept: SignedHead
+    """What was kept beside the keys: older where they come from a backup."""
+    lost: tuple[str, ...]
+    """Content that only the lost store had, by experiment, in words."""
+
+    @property
+    def are_keys_old(self) -> bool:
+        """Whether the keys remember less than was published, as from a backup."""
+        return self.kept.size < self.head.size
+
+
+def restore_store(
+    published: PublishedLog, *, url: str, origin: str, keys_dir: Path, accept_loss: bool
+) -> Restored:
+    """Make a store of a log from its published files.
+
+    Args:
+        published: the files.
+        url: of a store that does not exist, or is empty.
+        origin: the log's identity, as the lab's settings have it.
+        keys_dir: holds the log's keys and the last head that they signed.
+        accept_loss: go on although an embargo withheld content that only the lost store had.
+
+    Raises:
+        NotFoundError: the keys or the published files are not there.
+        IntegrityError: the files do not verify, or are not of these keys.
+        ConflictError: something that was signed is not in the files, or the store holds a log.
+    """
+    keys = _keys(keys_dir, origin)
+    head = published.head()
+    if head.origin != origin:
+        raise ConflictError(
+            f"the published files are of log {head.origin!r}, this lab's is {origin!r}",
+            remedy="give the right files with --from, or mend origin in workbench.toml",
+        )
+    kept = _last_head(keys)
+    _refuse_older(head, kept)
+    _require_verified(published, keys, kept)
+    require_in_force(keys, chain_of(published))
+    lost = _lost(list(published.entries()))
+    if lost and not accept_loss:
+        raise ConflictError(
+            "the published files do not hold all content, and the store that did is lost:\n  "
+            + "\n  ".join(lost),
+            remedy="find a copy of the store, or repeat with --accept-loss, which records it",
+        )
+    _fill(published, head, url=url, keys=keys)
+    keys.keep_head(head)
+    keys.sync_head(head)
+    return Restored(head=head, kept=kept, lost=tuple(lost))
+
+
+def record_losses(ledger: Ledger) -> list[Entry]:
+    """Record that content was lost with a store: each entry is redacted, so that it can be missed.
+
+    Repeating it is harmless; only what nothing records yet is recorded.
+    """
+    missing = [h.entry for h in hidden_entries(ledger.entries()) if not h.is_redacted]
+    body = Redaction(what="other", reason=LOST)
+    return [ledger.append(body, subject=e.subject, refs=[e.leaf]) for e in missing]
+
+
+def _keys(keys_dir: Path, origin: str) -> Keys:
+    try:
+        return load_keys(keys_dir, origin)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"{error.message}: without the keys nothing can be added to log {origin!r}",
+            remedy=f"restore the keys from a backup, or begin a new log: {NEW_ORIGIN}",
+        ) from error
+
+
+def _last_head(keys: Keys) -> SignedHead:
+    kept = keys.last_head()
+    if kept is None:
+        raise ConflictError(
+            f"{keys.folder} has no last-head: nothing tells what was signed last",
+            remedy=f"restore the whole folder from a backup of the keys, or {NEW_ORIGIN}",
+        )
+    return kept
+
+
+def _refuse_older(head: SignedHead, kept: SignedHead) -> None:
+    if head.size >= kept.size:
+        return
+    missing = f"entry {head.size}"
+    if kept.size - head.size > 1:
+        missing = f"entries {head.size} to {kept.size - 1}"
+    raise ConflictError(
+        f"{missing} of log {kept.origin!r} were signed and are not published: they are lost with "
+        "the store, and others may have seen their head",
+        remedy=f"find a newer copy of the store or of registry/, or {NEW_ORIGIN}",
+    )
+
+
+def _require_verified(published: PublishedLog, keys: Keys, kept: SignedHead) -> None:
+    report = verify_log(published, vkey=str(keys.log.verifier), kept_head=kept.note)
+    failed = report.first_failure
+    if failed is not None:
+        raise IntegrityError(
+            f"the published files do not verify, so nothing is restored from them: check "
+            f"{failed.number}, {failed.name}: {failed.detail}",
+            remedy="give a sound copy with --from DIR (git has earlier ones)",
+        )
+
+
+def _lost(entries: Sequence[Entry]) -> list[str]:
+    """Return what only the lost store had, a line an experiment."""
+    missing = [found for found in hidden_entries(entries) if not found.is_redacted]
+    counted = Counter((found.entry.subject, found.why) for found in missing)
+    return [f"{subject}: {number} entries, {why}" for (subject, why), number in counted.items()]
+
+
+def _fill(published: PublishedLog, head: SignedHead, *, url: str, keys: Keys) -> None:
+    store = create_store(url)
+    try:
+        records = [_indexed(stored) for stored in published.records()]
+        announced = [announcement(keys.author, head.origin, r.sequence, r.leaf) for r in records]
+        with store.lock():
+            store.fill(records, announced, [head.note])
+    finally:
+        store.close()
+
+
+def _indexed(stored: StoredEntry) -> StoredEntry:
+    outline = read_outline(stored.envelope)
+    return StoredEntry(
+        sequence=stored.sequence,
+        leaf=stored.leaf,
+        envelope=stored.envelope,
+        salt=stored.salt,
+        body=stored.body,
+        signature=stored.signature,
+        id=outline.id,
+        kind=outline.kind,
+        subject=outline.subject,
+    )
