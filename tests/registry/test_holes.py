@@ -151,7 +151,7 @@ def test_changes_that_refer_to_the_wrong_entries_are_caught() -> None:
     late.add(registration(FIRST), subject=FIRST)
     for log, message in (
         (reveal, f"it refers to no standing embargo of {FIRST}"),
-        (approving, f"one registration or amendment of {SECOND} alone"),
+        (approving, f"it refers to no registration or amendment of {SECOND}"),
         (late, f"{FIRST} was registered before"),
     ):
         failure = verify_log(log, vkey=log.vkey, kept_head=None).first_failure

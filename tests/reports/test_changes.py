@@ -1,5 +1,7 @@
 """What the reports say of amendments, withdrawals and deviations by category."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tests.reports.sample import (
@@ -32,6 +34,7 @@ from workbench.reports.render import chronicle_html, chronicle_markdown, index_h
 from workbench.reports.stages import experiment_statuses
 from workbench.reports.status import state_of, status_lines
 
+NOW = datetime(2026, 4, 1, tzinfo=UTC)
 AMENDED = PROPOSAL.replace("alpha: 0.05", "alpha: 0.01").replace(
     "Mixtures are usually", "Mixtures are nearly always"
 )
@@ -248,13 +251,13 @@ def test_state_and_stage_of_a_withdrawn_experiment(withdrawn: MemoryLog) -> None
     assert state_of(facts) == "withdrawn"
     state = next(line for line in status_lines(facts) if line.label == "State")
     assert state.text.startswith("Withdrawn: the corpus is not ours to use.")
-    (status,) = experiment_statuses(withdrawn, [])
+    (status,) = experiment_statuses(withdrawn, [], NOW)
     assert (status.stage, status.next_command) == ("withdrawn", "workbench chronicle 0001")
     assert status.detail == "the corpus is not ours to use (after outcomes were seen)"
 
 
 def test_status_counts_amendments_and_late_ones(early: MemoryLog, late: MemoryLog) -> None:
-    (first,), (second,) = experiment_statuses(early, []), experiment_statuses(late, [])
+    (first,), (second,) = experiment_statuses(early, [], NOW), experiment_statuses(late, [], NOW)
     assert (first.amendments, first.late_amendments) == (1, 0)
     assert (second.amendments, second.late_amendments) == (1, 1)
     assert (second.stage, second.verdict) == ("decided", "void")
@@ -265,15 +268,15 @@ def test_status_of_an_amended_number_of_seeds_plans_as_many_runs() -> None:
     log = MemoryLog(found=sample_log().found[:3])
     more = PROPOSAL.replace("seeds: 3", "seeds: 5", 1).replace("fixed(3)", "fixed(5)")
     log.append(amendment_of(log, more))
-    (status,) = experiment_statuses(log, [])
+    (status,) = experiment_statuses(log, [], NOW)
     assert status.detail.startswith("5 seeds an arm")
 
 
 def test_index_says_amended_and_withdrawn(late: MemoryLog, withdrawn: MemoryLog) -> None:
-    (row,) = index_of([facts_of(late)]).rows
+    (row,) = index_of({EXPERIMENT: facts_of(late)}).rows
     assert (row.state, row.amended) == ("void", "amended 1\u00a0time, after outcomes were seen")
-    assert "after outcomes were seen" in index_html(index_of([facts_of(late)]))
-    (row,) = index_of([facts_of(withdrawn)]).rows
+    assert "after outcomes were seen" in index_html(index_of({EXPERIMENT: facts_of(late)}))
+    (row,) = index_of({EXPERIMENT: facts_of(withdrawn)}).rows
     assert (row.state, row.amended) == ("withdrawn", "")
 
 
@@ -351,11 +354,11 @@ def test_deviations_stand_by_category_and_repeated_ones_together() -> None:
         "data.manifest",
         "environment.torch",
     ]
-    (status,) = experiment_statuses(log, [])
+    (status,) = experiment_statuses(log, [], NOW)
     assert status.deviations_by_category == {"data": 1, "dependency": 1, "other": 1}
-    (row,) = index_of([facts_of(log)]).rows
+    (row,) = index_of({EXPERIMENT: facts_of(log)}).rows
     assert row.deviated == "deviated in data and dependency"
-    assert row.deviated in index_html(index_of([facts_of(log)]))
+    assert row.deviated in index_html(index_of({EXPERIMENT: facts_of(log)}))
     places = {line.label: line.text for line in cards[-1].lines}["At the start of"]
     assert places == "Sweep and run control/seed-0 attempt 1."
     assert len(cards[-1].sources) == 2

@@ -86,6 +86,8 @@ class Writer:
         with self._store.lock_if_free() as free:
             if free:
                 return self.append(wish)
+        # What cannot be recorded is refused at once, and nobody else is asked for it.
+        self._check_refs(wish.refs)
         with self._store.spool() as spool:
             # Stamped under the spool's lock, so that times do not fall along the log.
             draft = self._prepared(wish)
