@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.registry.reference import consistency_proof, frontier_of, inclusion_proof
 from workbench.errors import IntegrityError
 from workbench.registry.merkle import (
     Frontier,
-    consistency_proof,
-    frontier_of,
-    inclusion_proof,
     leaf_hash,
     node_hash,
     tree_root,
@@ -139,18 +137,6 @@ def test_proofs_any_single_change_is_refused(data: st.DataObject) -> None:
             verify_consistency(old, size, tree_root(leaves[:old]), root, bad)
     with pytest.raises(IntegrityError):
         verify_consistency(old, size, other_old, root, good)
-
-
-@pytest.mark.parametrize("index", [-1, 3])
-def test_inclusion_proof_of_no_such_leaf_is_refused(index: int) -> None:
-    with pytest.raises(IndexError, match="not in a tree of 3"):
-        inclusion_proof(LEAVES[:3], index)
-
-
-@pytest.mark.parametrize("old_size", [0, 4])
-def test_consistency_proof_of_no_prefix_is_refused(old_size: int) -> None:
-    with pytest.raises(IndexError, match="not a prefix of 3"):
-        consistency_proof(LEAVES[:3], old_size)
 
 
 @pytest.mark.parametrize(("size", "data"), [(1, b""), (3, b"x" * 32), (1, b"x" * 31), (-1, b"")])

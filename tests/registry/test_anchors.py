@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.registry.conftest import SUBJECT, LogFolder, registration
+from tests.registry.reference import frontier_of
 from workbench.errors import IntegrityError, NotFoundError
 from workbench.registry.anchored import AnchorFindings, AnchorTrust, find_anchors
 from workbench.registry.anchors import (
@@ -25,7 +26,6 @@ from workbench.registry.cosignatures import Cosigner, cosignatures_by
 from workbench.registry.entries import Hidden, Note
 from workbench.registry.heads import heads_in, sign_head
 from workbench.registry.keys import load_keys
-from workbench.registry.merkle import frontier_of
 from workbench.registry.notes import SigningKey, VerifierKey
 from workbench.registry.publish import publish
 from workbench.registry.published import PublishedLog

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.registry.conftest import LogFolder
+from tests.registry.reference import levels_of
 from workbench.errors import IntegrityError, NotFoundError
 from workbench.registry.entries import Note
 from workbench.registry.heads import verify_head
@@ -16,7 +17,6 @@ from workbench.registry.publish import PublishedLog, publish
 from workbench.registry.tiles import (
     Tile,
     level_tiles,
-    levels_of,
     read_bundle,
     read_tile,
     write_bundle,

@@ -4,10 +4,11 @@ import hashlib
 
 import pytest
 
+from tests.registry.reference import frontier_of, levels_of
 from workbench.errors import IntegrityError
-from workbench.registry.merkle import frontier_of, tree_root
+from workbench.registry.merkle import tree_root
 from workbench.registry.replay import GrowingTree
-from workbench.registry.tiles import WIDTH, GrowingTiles, level_tiles, levels_of
+from workbench.registry.tiles import WIDTH, GrowingTiles, level_tiles
 
 LEAVES = [hashlib.sha256(b"%d" % at).digest() for at in range(3 * WIDTH + 5)]
 SIZES = (0, 1, 2, 3, 255, 256, 257, 511, 512, 513, len(LEAVES))

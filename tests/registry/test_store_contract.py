@@ -12,6 +12,7 @@ import pytest
 
 from tests import postgres
 from tests.registry.conftest import ORIGIN
+from tests.registry.reference import frontier_of
 from tests.registry.stores import Place
 from tests.registry.writers import killed_in_rounds, started_together
 from workbench.errors import (
@@ -26,7 +27,7 @@ from workbench.registry.entries import Note, Redaction
 from workbench.registry.keys import load_keys
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import StoredEntry
-from workbench.registry.merkle import Frontier, frontier_of, leaf_hash, tree_root
+from workbench.registry.merkle import Frontier, leaf_hash, tree_root
 from workbench.registry.notes import SigningKey
 from workbench.registry.requests import request
 from workbench.registry.store import SCHEMA_VERSION, Store, store_exists

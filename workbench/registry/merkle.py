@@ -77,14 +77,6 @@ class Frontier:
         return cls(size=size, peaks=peaks)
 
 
-def frontier_of(leaf_hashes: Iterable[bytes]) -> Frontier:
-    """Return the frontier of the tree over these leaf hashes."""
-    frontier = Frontier()
-    for leaf in leaf_hashes:
-        frontier = frontier.appended(leaf)
-    return frontier
-
-
 def tree_root(leaves: Iterable[bytes]) -> bytes:
     """Return the root of the tree over these leaf hashes."""
     sha256, level = hashlib.sha256, list(leaves)
@@ -96,43 +88,11 @@ def tree_root(leaves: Iterable[bytes]) -> bytes:
     return level[0] if level else EMPTY_ROOT
 
 
-def inclusion_proof(leaf_hashes: Sequence[bytes], index: int) -> list[bytes]:
-    """Return the audit path of one leaf, lowest sibling first (RFC 6962, section 2.1.1).
-
-    Raises:
-        IndexError: the tree has no such leaf.
-    """
-    if not 0 <= index < len(leaf_hashes):
-        raise IndexError(f"leaf {index} is not in a tree of {len(leaf_hashes)}")
-    if len(leaf_hashes) == 1:
-        return []
-    split = largest_power_below(len(leaf_hashes))
-    left, right = leaf_hashes[:split], leaf_hashes[split:]
-    if index < split:
-        return [*inclusion_proof(left, index), tree_root(right)]
-    return [*inclusion_proof(right, index - split), tree_root(left)]
-
-
-def consistency_proof(leaf_hashes: Sequence[bytes], old_size: int) -> list[bytes]:
-    """Return the proof that the first ``old_size`` leaves are a prefix (RFC 6962, section 2.1.2).
-
-    Raises:
-        IndexError: the old tree is empty or larger than this one.
-    """
-    if not 0 < old_size <= len(leaf_hashes):
-        raise IndexError(f"{old_size} leaves are not a prefix of {len(leaf_hashes)}")
-    return _subproof(leaf_hashes, old_size, known=True)
-
-
-def _subproof(leaves: Sequence[bytes], old_size: int, *, known: bool) -> list[bytes]:
-    # known: the verifier already holds this subtree's root as (part of) the old root.
-    if old_size == len(leaves):
-        return [] if known else [tree_root(leaves)]
-    split = largest_power_below(len(leaves))
-    left, right = leaves[:split], leaves[split:]
-    if old_size <= split:
-        return [*_subproof(left, old_size, known=known), tree_root(right)]
-    return [*_subproof(right, old_size - split, known=False), tree_root(left)]
+def complete_root(hashes: list[bytes]) -> bytes:
+    """Return the root over 2^k hashes; quicker than `tree_root`, which takes any number."""
+    while len(hashes) > 1:
+        hashes = list(map(node_hash, hashes[::2], hashes[1::2]))
+    return hashes[0]
 
 
 def largest_power_below(size: int) -> int:

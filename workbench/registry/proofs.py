@@ -11,13 +11,10 @@ from workbench.registry.merkle import (
     EMPTY_ROOT,
     HASH_SIZE,
     Frontier,
+    complete_root,
     largest_power_below,
-    node_hash,
 )
-from workbench.registry.tiles import WIDTH, Tile, read_tile
-
-HEIGHT = 8
-"""Levels of the tree that one tile spans: 256 = 2^8 hashes."""
+from workbench.registry.tiles import HEIGHT, WIDTH, Tile, read_tile
 
 
 def root(source: HashSource, size: int) -> bytes:
@@ -145,7 +142,7 @@ class _Tree:
         """Return the root of a complete subtree of ``count`` = 2^k leaves."""
         level, rest = divmod(count.bit_length() - 1, HEIGHT)
         first = start >> (HEIGHT * level)
-        return _complete_root(self._stretch(level, first, 1 << rest))
+        return complete_root(self._stretch(level, first, 1 << rest))
 
     def _stretch(self, level: int, first: int, count: int) -> list[bytes]:
         # A complete subtree below 256 hashes never crosses a tile.
@@ -161,10 +158,3 @@ class _Tree:
                 )
             self._kept[level, index] = found
         return self._kept[level, index][at : at + count]
-
-
-def _complete_root(hashes: list[bytes]) -> bytes:
-    """Return the root over 2^k hashes; quicker than a frontier, which takes any number."""
-    while len(hashes) > 1:
-        hashes = list(map(node_hash, hashes[::2], hashes[1::2]))
-    return hashes[0]

@@ -21,8 +21,9 @@ from workbench.registry.log import (
 )
 from workbench.registry.merkle import HASH_SIZE, leaf_hashes
 from workbench.registry.places import Folder, Place
-from workbench.registry.proofs import HEIGHT, TileHashes
+from workbench.registry.proofs import TileHashes
 from workbench.registry.tiles import (
+    HEIGHT,
     WIDTH,
     Tile,
     level_tiles,

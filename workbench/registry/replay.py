@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from workbench.errors import IntegrityError
 from workbench.registry.merkle import HASH_SIZE, Frontier, tree_root
-from workbench.registry.proofs import HEIGHT, root
-from workbench.registry.tiles import WIDTH
+from workbench.registry.proofs import root
+from workbench.registry.subtrees import prefix
+from workbench.registry.tiles import HEIGHT, WIDTH
 
 _FIRST_SLOTS = 1 << 10
 
@@ -100,15 +101,7 @@ class GrowingTree:
         Raises:
             IntegrityError: the tree is not that large.
         """
-        peaks: list[bytes] = []
-        start, size = 0, self.size if size is None else size
-        for bit in reversed(range(size.bit_length())):
-            if size & 1 << bit:
-                level, rest = divmod(bit, HEIGHT)
-                first = start >> (HEIGHT * level)
-                peaks.append(tree_root(self.hashes(level, first, first + (1 << rest))))
-                start += 1 << bit
-        return Frontier(size=size, peaks=tuple(peaks))
+        return prefix(self.hashes, self.size if size is None else size)
 
     def _index(self, leaves: Sequence[bytes], start: int) -> None:
         slots, mask = self._slots, len(self._slots) - 1

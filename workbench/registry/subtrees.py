@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from workbench.errors import IntegrityError
-from workbench.registry.merkle import Frontier, node_hash
-
-WIDTH_BITS = 8
-"""A subtree of level L has 256**L leaves, as a tile of C2SP tlog-tiles has."""
+from workbench.registry.merkle import Frontier, complete_root, node_hash
+from workbench.registry.tiles import HEIGHT
 
 Hashes = Callable[[int, int, int], list[bytes]]
 """``(level, start, stop)`` to the roots of complete subtrees; those of level 0 are leaf hashes."""
@@ -48,8 +46,8 @@ def _grown_by_one(tree: Frontier, leaf: bytes, completed: list[Subtree]) -> Fron
         root = node_hash(peaks.pop(), right)
         peaks.append(root)
         remaining, height = remaining >> 1, height + 1
-        if height % WIDTH_BITS == 0:
-            level = height // WIDTH_BITS
+        if height % HEIGHT == 0:
+            level = height // HEIGHT
             position = ((tree.size + 1) >> height) - 1
             completed.append(Subtree(level=level, position=position, root=root))
     return Frontier(size=tree.size + 1, peaks=tuple(peaks))
@@ -72,11 +70,9 @@ def prefix(hashes: Hashes, size: int) -> Frontier:
 
 def _perfect_root(hashes: Hashes, start: int, height: int) -> bytes:
     """Return the root over the 2**height leaves from ``start`` on."""
-    level, rest = divmod(height, WIDTH_BITS)
-    first = start >> (level * WIDTH_BITS)
+    level, rest = divmod(height, HEIGHT)
+    first = start >> (level * HEIGHT)
     row = hashes(level, first, first + (1 << rest))
     if len(row) != 1 << rest:
         raise IntegrityError(f"the tree has no {1 << height} leaves from {start} on")
-    while len(row) > 1:
-        row = [node_hash(row[i], row[i + 1]) for i in range(0, len(row), 2)]
-    return row[0]
+    return complete_root(row)

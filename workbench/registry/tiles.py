@@ -15,7 +15,9 @@ _BODY_LINE = re.compile(
 _SALT = b',"salt":"'
 _BODY = b'{"body":'
 _SALTS = re.compile(rb"[0-9a-f]*")
-WIDTH = 256
+HEIGHT = 8
+"""Levels of the tree that one tile spans."""
+WIDTH = 1 << HEIGHT
 """Hashes of a full tile and entries of a full bundle."""
 
 
@@ -65,19 +67,6 @@ def level_tiles(level: int, num_hashes: int, since: int = 0) -> Iterator[Tile]:
     """Yield the tiles of a level with this many hashes, from the one that hash ``since`` is in."""
     for index in range(since // WIDTH, -(-num_hashes // WIDTH)):
         yield Tile(level=level, index=index, width=min(WIDTH, num_hashes - index * WIDTH))
-
-
-def levels_of(leaves: Sequence[bytes]) -> list[list[bytes]]:
-    """Return the hashes of each tile level of a tree, the leaf hashes first.
-
-    Each hash of a level is the root over one full tile of the level below.
-    """
-    levels = [list(leaves)]
-    while len(levels[-1]) >= WIDTH:
-        below = levels[-1]
-        full = range(0, len(below) - WIDTH + 1, WIDTH)
-        levels.append([tree_root(below[at : at + WIDTH]) for at in full])
-    return levels
 
 
 class GrowingTiles:
