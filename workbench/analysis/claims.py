@@ -91,17 +91,7 @@ def judge(
     check_rule(claim_kind, margin, alpha)
     reason = void_reason(control, treatment)
     if reason:
-        return Judgement(
-            outcome="void",
-            estimate=known_estimate(control, treatment, direction),
-            lower=None,
-            upper=None,
-            degrees_of_freedom=None,
-            n_control=len(control),
-            n_treatment=len(treatment),
-            reason=reason,
-            alpha=alpha,
-        )
+        return void_judgement(control, treatment, direction, alpha=alpha, reason=reason)
     interval = welch_interval(control, treatment, direction=direction, alpha=alpha)
     return Judgement(
         outcome=outcome_of(claim_kind, margin, interval.lower, interval.upper),
@@ -111,6 +101,30 @@ def judge(
         degrees_of_freedom=interval.degrees_of_freedom,
         n_control=len(control),
         n_treatment=len(treatment),
+        alpha=alpha,
+    )
+
+
+def void_judgement(
+    control: Sequence[float],
+    treatment: Sequence[float],
+    direction: Direction,
+    *,
+    alpha: float,
+    reason: str,
+    interval: IntervalKind = "welch_t",
+) -> Judgement:
+    """Return the judgement of values that cannot be judged, with what is known."""
+    return Judgement(
+        outcome="void",
+        estimate=known_estimate(control, treatment, direction),
+        lower=None,
+        upper=None,
+        degrees_of_freedom=None,
+        n_control=len(control),
+        n_treatment=len(treatment),
+        reason=reason,
+        interval=interval,
         alpha=alpha,
     )
 

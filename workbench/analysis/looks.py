@@ -13,6 +13,7 @@ from workbench.analysis.claims import (
     judge,
     known_estimate,
     outcome_of,
+    void_judgement,
     void_reason,
 )
 from workbench.analysis.intervals import (
@@ -139,7 +140,9 @@ def judge_by(
     if found is not None and math.isnan(found.lower[0]):
         reason = "no variation of the differences by seed: the pairs changed nothing"
     if reason or found is None:
-        return _void(rule, control, treatment, direction, alpha, reason)
+        return void_judgement(
+            control, treatment, direction, alpha=alpha, reason=reason, interval=rule.interval
+        )
     lower, upper = float(found.lower[0]), float(found.upper[0])
     return Judgement(
         outcome=outcome_of(rule.claim_kind, rule.margin, lower, upper),
@@ -268,28 +271,6 @@ def _refuse_peeking(comparison: Comparison, num_seeds: int) -> None:
             raise ValueError(
                 f"{name} has seeds {beyond}, which this look at {num_seeds} leaves out"
             )
-
-
-def _void(
-    rule: Rule,
-    control: Sequence[float],
-    treatment: Sequence[float],
-    direction: Direction,
-    alpha: float,
-    reason: str,
-) -> Judgement:
-    return Judgement(
-        outcome="void",
-        estimate=known_estimate(control, treatment, direction),
-        lower=None,
-        upper=None,
-        degrees_of_freedom=None,
-        n_control=len(control),
-        n_treatment=len(treatment),
-        reason=reason,
-        interval=rule.interval,
-        alpha=alpha,
-    )
 
 
 def _finite(value: float) -> float | None:

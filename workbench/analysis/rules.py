@@ -270,7 +270,7 @@ class Rule:
                 "mixture, so a floor of one says nothing of the other; write welch_t"
             )
         if self.noise_floor is None:
-            raise ValueError("calibrated_t needs a measured noise floor (workbench noise RECIPE)")
+            raise ValueError("calibrated_t needs a measured noise floor, which was not given")
 
     def _check_attainable(self) -> None:
         if self.interval != "perm_exact":
