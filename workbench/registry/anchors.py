@@ -6,9 +6,7 @@ time-stamping authorities over the bytes of ``head`` (``<hash>.tsr``). ``registr
 lists them, so that they can be read from any web server.
 """
 
-import fcntl
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +16,7 @@ from pathlib import Path
 from workbench.errors import IntegrityError, NotFoundError
 from workbench.registry import proofs
 from workbench.registry.cosignatures import CosignerKey, cosignatures_by
-from workbench.registry.files import write_atomic
+from workbench.registry.files import alone_in, write_atomic
 from workbench.registry.heads import SignedHead, head_name, parse_head
 from workbench.registry.log import HashSource
 
@@ -182,7 +180,6 @@ def _index(registry: Path) -> Iterator[Callable[[str, bytes], Path]]:
         raise NotFoundError(f"{registry} holds no published log", remedy="workbench publish")
     folder = registry / FOLDER
     folder.mkdir(exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     def add(name: str, data: bytes) -> Path:
         path = registry / name
@@ -191,14 +188,11 @@ def _index(registry: Path) -> Iterator[Callable[[str, bytes], Path]]:
             write_atomic(path, data)
         return path
 
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with alone_in(folder):
         yield add
         names = sorted(path.relative_to(registry).as_posix() for path in folder.glob("*/*"))
         listed = sorted((name for name in names if _LISTED.match(name)), key=_by_size)
         write_atomic(registry / INDEX, "".join(f"{name}\n" for name in listed).encode())
-    finally:
-        os.close(descriptor)
 
 
 def _by_size(name: str) -> tuple[int, str]:

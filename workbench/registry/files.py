@@ -1,6 +1,7 @@
 """Files that are either whole or not there."""
 
 import contextlib
+import fcntl
 import os
 import threading
 from collections.abc import Iterator
@@ -37,6 +38,20 @@ def _written(path: Path, data: bytes, mode: int) -> Iterator[Path]:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold the folder against other processes that ask for it here; waits for as long as needed.
+
+    The kernel lets go of it when the process dies.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

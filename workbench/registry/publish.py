@@ -3,11 +3,8 @@
 Only what is new is read and written. `workbench.registry.published` reads the files again.
 """
 
-import fcntl
-import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice, zip_longest
 from pathlib import Path
@@ -16,7 +13,7 @@ from typing import Protocol
 from workbench.errors import IntegrityError
 from workbench.registry.embargo import Hole, Withholding, withholding_of
 from workbench.registry.entries import Embargo, Redaction, Reveal
-from workbench.registry.files import sync_folder, write_atomic
+from workbench.registry.files import alone_in, sync_folder, write_atomic
 from workbench.registry.heads import SignedHead, parse_head, verify_head
 from workbench.registry.log import Entry, LogSource, RawLog, StoredEntry, name_of, read_outline
 from workbench.registry.merkle import tree_root
@@ -64,7 +61,7 @@ def publish(source: PublishableLog, folder: Path) -> PublishSummary:
         IntegrityError: the log is inconsistent, or the folder holds another history.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _one_publisher(folder):
+    with alone_in(folder):
         head = source.head()
         chain = chain_of(source)
         verify_head(head.note, chain.log_at(head.size))
@@ -271,13 +268,3 @@ def _remove_superseded(folder: Path) -> None:
             path.rmdir()
     for path in folder.rglob(".*.tmp"):
         path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _one_publisher(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -4,10 +4,7 @@ A witness keeps a folder of its own. For each log it holds the verifier key that
 the log was first seen, the last head that was cosigned, and the evidence of what was refused.
 """
 
-import fcntl
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +14,7 @@ from workbench.errors import IntegrityError, NotRegisteredError, WorkbenchError
 from workbench.layout import safe_name
 from workbench.registry import proofs
 from workbench.registry.cosignatures import Cosigner
-from workbench.registry.files import write_atomic
+from workbench.registry.files import alone_in, write_atomic
 from workbench.registry.heads import SignedHead, head_name, parse_head, verify_head
 from workbench.registry.log import HashSource, LogSource
 from workbench.registry.merkle import verify_consistency
@@ -78,7 +75,7 @@ def witness(
     folder = state / safe_name(offered.origin.replace("/", "_"))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Of two at once, the second compares with what the first has kept: no head is ever taken back.
-    with _alone(folder):
+    with alone_in(folder):
         trusted = _log_key(folder, offered.origin, log_vkey)
         trusted, head = _signed(log, offered, trusted)
         before = _last_head(folder, offered.origin)
@@ -180,13 +177,3 @@ def _keep_evidence(folder: Path, before: SignedHead, head: SignedHead) -> Path:
     for name, kept in (("cosigned", before), ("offered", head)):
         write_atomic(evidence / name, kept.note.encode())
     return evidence
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
