@@ -2,7 +2,6 @@
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -193,36 +192,6 @@ def test_killed_at_random_every_acknowledged_entry_is_kept(fresh: LogFolder) -> 
             assert set(acknowledged) <= leaves
             assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
     assert len(acknowledged) >= 71
-
-
-@pytest.mark.slow
-def test_sixteen_processes_starting_together_write_every_row_once(fresh: LogFolder) -> None:
-    """B4: they also race to create the log."""
-    writers = [_writer(fresh, 200) for _ in range(16)]
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("\n")
-        writer.stdin.flush()
-    # All pipes are drained together, so that none fills up and stops its writer.
-    leaves: list[str] = []
-    pipes = {writer.stdout: writer for writer in writers}
-    while pipes:
-        ready, _, _ = select.select(list(pipes), [], [], 120)
-        assert ready, "no writer made progress"
-        for pipe in ready:
-            assert pipe is not None
-            line = pipe.readline()
-            if line:
-                leaves.append(line.strip())
-            else:
-                del pipes[pipe]
-    errors = [writer.communicate()[1] for writer in writers]
-    assert [writer.returncode for writer in writers] == [0] * 16, errors
-    with fresh.open() as ledger:
-        texts = [entry.body.text for entry in ledger.entries(kind="note")]  # type: ignore[attr-defined]
-        assert len(texts) == len(set(texts)) == len(set(leaves)) == 3200
-        assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
-        assert ledger.origin == ORIGIN
 
 
 @pytest.mark.slow
