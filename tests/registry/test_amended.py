@@ -1,6 +1,6 @@
 """What is in force, what was known when, and which amendments and withdrawals cannot be right."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,7 +10,6 @@ from workbench.errors import ConflictError
 from workbench.registry.amended import (
     EFFECTS,
     ChangeWatch,
-    change_faults,
     course_of,
     effective,
     late_reasons,
@@ -35,6 +34,11 @@ from workbench.registry.entries import (
 from workbench.registry.ledger import Entry, Ledger
 from workbench.registry.seeds import time_locked_seed
 from workbench.registry.verify import verify_log
+
+
+def _faults_of(entries: Iterable[Entry]) -> list[str]:
+    watch = ChangeWatch()
+    return [fault for entry in entries for fault in watch.faults(entry)]
 
 
 @pytest.fixture
@@ -155,7 +159,7 @@ def test_effective_carries_the_newest_amendment_under_the_registrations_leaf(
     assert found.body.num_seeds == 4
     assert found.body.proposal.text == "changed\n"
     assert found.body.code == CODE
-    assert list(change_faults(ledger.entries())) == []
+    assert (_faults_of(ledger.entries())) == []
 
 
 def test_effective_title_is_the_amended_one(ledger: Ledger, registered: Entry) -> None:
@@ -183,7 +187,7 @@ def test_effective_of_a_hidden_amendment_is_hidden(ledger: Ledger, registered: E
     found = effective(Blind(), SUBJECT)  # type: ignore[arg-type]
     assert found is not None
     assert isinstance(found.body, Hidden)
-    assert list(change_faults(Blind().entries())) == []  # type: ignore[arg-type]
+    assert (_faults_of(Blind().entries())) == []  # type: ignore[arg-type]
 
 
 # What was known
@@ -209,7 +213,7 @@ def test_timing_is_read_from_the_log(
     assert known.timing == timing
     assert [entry.kind for entry in known.rests_on] == [rests_on]
     put(ledger, registered, amendment(timing, list(known.rests_on)))
-    assert list(change_faults(ledger.entries())) == []
+    assert (_faults_of(ledger.entries())) == []
 
 
 def test_exploring_before_the_registration_is_foreknowledge_and_no_outcome(
@@ -249,7 +253,7 @@ def test_late_reason_of_many_fields_counts_the_rest(ledger: Ledger, registered: 
 
 
 def faults(ledger: Ledger) -> list[str]:
-    return [fault.partition(": ")[2] for fault in change_faults(ledger.entries())]
+    return [fault.partition(": ")[2] for fault in _faults_of(ledger.entries())]
 
 
 def test_amendment_that_backdates_its_timing_is_a_fault(ledger: Ledger, registered: Entry) -> None:

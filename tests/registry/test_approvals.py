@@ -7,7 +7,7 @@ import pytest
 from tests.registry.conftest import ORIGIN, SUBJECT, LogFolder, registration
 from workbench.errors import InvalidFileError
 from workbench.registry.approvals import (
-    approval_faults,
+    ApprovalCheck,
     approval_note,
     approval_notes,
     approval_rule,
@@ -64,7 +64,8 @@ class Story:
         return list(self.ledger.entries(subject=SUBJECT))
 
     def faults(self) -> list[str]:
-        return list(approval_faults(self.ledger.entries()))
+        check = ApprovalCheck()
+        return [fault for entry in self.ledger.entries() for fault in check.follow(entry)]
 
 
 @pytest.fixture

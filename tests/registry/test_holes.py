@@ -141,6 +141,42 @@ def test_redaction_of_what_it_may_not_erase_is_caught(case: str) -> None:
     assert message in failure.detail
 
 
+REVEALS: dict[str, tuple[str, str]] = {
+    "of nothing": ("", FIRST),
+    "of a note": ("note", FIRST),
+    "of another subject": ("embargo", SECOND),
+    "of one that is over": ("embargo", FIRST),
+}
+
+
+@pytest.mark.parametrize("case", REVEALS)
+def test_reveal_of_what_is_no_standing_embargo_of_its_subject_is_caught(case: str) -> None:
+    kind, subject = REVEALS[case]
+    log = ForgedLog()
+    embargo = log.add(Embargo(until="2027-01-01", reason="r"), subject=FIRST)
+    log.add(Note(text="x"), subject=FIRST)
+    if case == "of one that is over":
+        log.add(Reveal(), subject=FIRST, refs=[embargo.leaf])
+        assert verify_log(log, vkey=log.vkey, kept_head=None).passed
+    refs = [entry.leaf for entry in log.entries(kind=kind)] if kind else []
+    last = log.add(Reveal(), subject=subject, refs=refs)
+    failure = verify_log(log, vkey=log.vkey, kept_head=None).first_failure
+    assert failure is not None
+    assert failure.name == "order of conduct"
+    assert f"entry {last.sequence} (reveal {last.id}): " in failure.detail
+    assert f"no standing embargo of {subject}" in failure.detail
+
+
+def test_redaction_of_two_entries_at_once_is_caught() -> None:
+    log = ForgedLog()
+    notes = [log.add(Note(text=text), subject=FIRST) for text in ("x", "y")]
+    body = Redaction(reason="r", what="other")
+    log.add(body, subject=FIRST, refs=[note.leaf for note in notes])
+    failure = verify_log(log, vkey=log.vkey, kept_head=None).first_failure
+    assert failure is not None
+    assert (failure.name, "refers to 2 entries" in failure.detail) == ("order of conduct", True)
+
+
 def test_changes_that_refer_to_the_wrong_entries_are_caught() -> None:
     reveal = ForgedLog()
     reveal.add(Reveal(), subject=FIRST)

@@ -13,7 +13,6 @@ from workbench.experiments.registered import registered, registration_body
 from workbench.layout import Layout
 from workbench.proxies.document_changes import (
     NAMES,
-    DocumentName,
     Documents,
     documents_of,
     field_changes,
@@ -288,8 +287,3 @@ def _fewer_seeds(change: FieldChange, course: Course) -> Iterator[str]:
             f"proposal design.seeds: {wanted} are fewer than have run "
             f"(seed {course.num_seeds_run - 1} began)"
         )
-
-
-def document_path(draft: DraftAmendment, name: DocumentName) -> str:
-    """Return where the amended document lies, relative to the lab's root."""
-    return _documents(draft.checked)[name].path

@@ -253,17 +253,6 @@ class ChangeWatch:
         return body.num_seeds if isinstance(body, Registration) else 0
 
 
-def change_faults(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield each amendment, withdrawal or later entry that contradicts the log before it.
-
-    Args:
-        entries: All entries of a log, in order.
-    """
-    watch = ChangeWatch()
-    for entry in entries:
-        yield from watch.faults(entry)
-
-
 def _faults_of(entry: Entry, course: Course) -> Iterator[str]:
     if entry.kind in _CHANGES:
         yield from _place_faults(entry, course)

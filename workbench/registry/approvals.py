@@ -247,17 +247,6 @@ class ApprovalCheck:
                 )
 
 
-def approval_faults(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield where the approvals of a log do not hold; `ApprovalCheck` says what is looked at.
-
-    Args:
-        entries: All entries of the log, in order.
-    """
-    check = ApprovalCheck()
-    for entry in entries:
-        yield from check.follow(entry)
-
-
 def _rule_faults(entry: Entry, rule: ApprovalRule) -> Iterator[str]:
     try:
         sound = approval_rule(rule.required, rule.reviewers)

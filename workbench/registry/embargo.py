@@ -4,7 +4,7 @@ A body is withheld while an embargo of its subject stands: from the embargo's en
 kinds but those of `NEVER_WITHHELD`, until a reveal of the same subject refers to the embargo.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
@@ -107,47 +107,6 @@ def withholding_of(entries: Iterable[Entry]) -> Withholding:
     for entry in entries:
         found.follow(entry)
     return found
-
-
-def withheld_subjects(entries: Iterable[Entry]) -> Mapping[str, int]:
-    """Return the subjects whose bodies are withheld, each with its embargo's position."""
-    return withholding_of(entries).subjects
-
-
-def expired(entries: Iterable[Entry], now: datetime) -> list[OpenEmbargo]:
-    """Return the embargoes whose promised day is over and that nothing revealed, oldest first."""
-    return [found for found in withholding_of(entries).open if found.is_expired(now)]
-
-
-def embargo_faults(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield where a reveal or a redaction does not refer to what it may speak of.
-
-    A reveal refers to a standing embargo of its subject, a redaction to one earlier entry of its
-    subject that is of a kind which may be withheld.
-    """
-    earlier: dict[str, Entry] = {}
-    standing: set[str] = set()
-    for entry in entries:
-        rests_on = [earlier[ref] for ref in entry.refs if ref in earlier]
-        fault = _fault(entry, rests_on, standing)
-        if fault:
-            yield f"entry {entry.sequence} ({entry.kind} {entry.id}): {fault}"
-        if isinstance(entry.body, Embargo):
-            standing.add(entry.leaf)
-        elif isinstance(entry.body, Reveal):
-            standing.difference_update(entry.refs)
-        earlier[entry.leaf] = entry
-
-
-def _fault(entry: Entry, rests_on: list[Entry], standing: set[str]) -> str:
-    if isinstance(entry.body, Reveal):
-        same = [e for e in rests_on if e.subject == entry.subject and e.leaf in standing]
-        return "" if same else f"it refers to no standing embargo of {entry.subject}"
-    if isinstance(entry.body, Redaction):
-        if len(entry.refs) != 1 or len(rests_on) != 1:
-            return f"it refers to {len(entry.refs)} entries, not to the one that it erases"
-        return redaction_fault(entry.subject, rests_on[0])
-    return ""
 
 
 def redaction_fault(subject: str, target: Entry) -> str:

@@ -169,11 +169,6 @@ def stamp(time: str) -> str:
     return f"{calendar_day(time)}, {clock_time(time)}\u00a0UTC"
 
 
-def elapsed(start: str, end: str) -> float:
-    """Return the seconds between two RFC 3339 times."""
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-
-
 def plain(value: Json, digits: int = 4) -> str:
     """Return a configuration value in words: rounded numbers, ``key value`` lists."""
     if isinstance(value, bool):
