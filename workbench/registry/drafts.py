@@ -1,12 +1,12 @@
 """What somebody wants recorded, before it has its place in the log."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.canonical import canonical_json, parse_json, profile_faults
 from workbench.errors import InvalidFileError
 from workbench.registry.entries import Body, parse_body
-from workbench.registry.log import Entry, Envelope, StoredEntry
+from workbench.registry.log import Entry, StoredEntry, entry_of, read_outline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,27 +37,12 @@ class Draft:
     """An entry with everything but its place in the log."""
 
     stored: StoredEntry
-    envelope: Envelope
     body: Body
 
     def entry(self, sequence: int) -> Entry:
         """Return the entry as a later reader gets it from this place."""
-        stored, envelope = self.stored, self.envelope
-        return Entry(
-            sequence=sequence,
-            leaf=stored.leaf.hex(),
-            id=envelope.id,
-            kind=envelope.kind,
-            subject=envelope.subject,
-            time=envelope.time,
-            actor=envelope.actor,
-            refs=tuple(envelope.refs),
-            body=self.body,
-            envelope=stored.envelope,
-            body_bytes=stored.body,
-            salt=stored.salt,
-            signature=stored.signature,
-        )
+        placed = replace(self.stored, sequence=sequence)
+        return entry_of(placed, read_outline(placed.envelope), self.body)
 
 
 def checked_body(body: Body) -> bytes:

@@ -229,7 +229,7 @@ class Writer:
             kind=envelope.kind,
             subject=envelope.subject,
         )
-        return Draft(stored=stored, envelope=envelope, body=wish.recorded)
+        return Draft(stored=stored, body=wish.recorded)
 
     def _check_refs(self, refs: Sequence[str]) -> None:
         if not refs:
