@@ -54,6 +54,7 @@ STORY_KINDS = tuple(
     if kind
     not in (
         "amendment", "withdrawal", "approval", "embargo", "reveal", "redaction", "key_rotation",
+        "look", "noise_floor",
     )
 )  # fmt: skip
 CODE = CodeState(commit="c" * 40, dirty=False, workbench="0.1.0")

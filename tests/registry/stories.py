@@ -7,15 +7,20 @@ from workbench.registry.entries import (
     Anchor,
     Approval,
     ApprovalRule,
+    ClaimResult,
     CodeState,
     DataState,
     Document,
     Embargo,
     FieldChange,
+    Look,
+    NoiseFloor,
     Note,
     Redaction,
     Registration,
+    Repeat,
     Reveal,
+    SeedValue,
     Withdrawal,
 )
 from workbench.registry.log import Entry
@@ -34,6 +39,7 @@ DATA = DataState(
 )
 CHANGE_KINDS = (
     "amendment", "withdrawal", "approval", "embargo", "reveal", "redaction", "key_rotation",
+    "look", "noise_floor",
 )  # fmt: skip
 
 
@@ -80,6 +86,65 @@ def approval(log: ForgedLog, leaf: str) -> Approval:
     return Approval(reviewer="ann", note=sign_note(text, REVIEWER))
 
 
+def look() -> Look:
+    return Look(
+        mode="confirmatory",
+        number=1,
+        num_seeds=1,
+        state="go_on",
+        next_seeds=3,
+        values={
+            "treatment": [
+                SeedValue(
+                    seed_index=0,
+                    value=2.0,
+                    run="treatment/seed-0",
+                    checkpoint_sha256="e" * 64,
+                    metrics={"bpb_code": 1.5},
+                )
+            ]
+        },
+        results=[
+            ClaimResult(
+                hypothesis="H1",
+                claim="superior(0.02)",
+                metric="bpb_macro",
+                direction="minimize",
+                outcome="inconclusive",
+                estimate=0.25,
+                lower=-0.1,
+                upper=0.4,
+                degrees_of_freedom=3.5,
+                interval="welch_t",
+                alpha=0.025,
+                reason="none",
+            )
+        ],
+        void_reasons=["none"],
+    )
+
+
+def noise_floor() -> NoiseFloor:
+    return NoiseFloor(
+        recipe="r@1",
+        recipe_sha256="a" * 64,
+        scale="full",
+        experiment=FIRST,
+        config_sha256="b" * 64,
+        mixture={"code": 0.5, "docs": 0.5},
+        corpus="c@1",
+        corpus_manifest="d" * 64,
+        evaluation_set="validation",
+        origin="imported",
+        source="runs.csv",
+        num_runs=2,
+        spreads={"bpb_macro": 0.01},
+        device_seconds=9.5,
+        repeats=[Repeat(seed="1", state="completed", values={"bpb_macro": 2.0}, mlflow_run="m")],
+        code=CodeState(commit="none", dirty=False, workbench="0"),
+    )
+
+
 def file(log: ForgedLog, subject: str) -> Entry:
     """Append an embargo, the registration under it and the anchor of that."""
     log.add(Embargo(until="2026-06-30", reason="a patent"), subject=subject)
@@ -97,6 +162,8 @@ def tell_changes() -> ForgedLog:
     log.add(approval(log, registered.leaf), subject=FIRST, refs=[registered.leaf])
     changed = log.add(amendment(FIRST, [registered.id]), subject=FIRST, refs=[registered.leaf])
     log.add(approval(log, changed.leaf), subject=FIRST, refs=[changed.leaf])
+    log.add(noise_floor(), subject="r@1")
+    looked = log.add(look(), subject=FIRST, refs=[registered.leaf, changed.leaf])
     log.rotate("author")
     (embargo,) = log.entries(kind="embargo")
     log.add(Reveal(reason="granted"), subject=FIRST, refs=[embargo.leaf])
@@ -105,7 +172,7 @@ def tell_changes() -> ForgedLog:
     log.add(redaction, subject=FIRST, refs=[private.leaf])
     log.hide(private.sequence)
     log.rotate("log")
-    gone = Withdrawal(reason="no time", timing="before_any_run", rests_on=[registered.id])
+    gone = Withdrawal(reason="no time", timing="outcomes_seen", rests_on=[looked.id])
     log.add(gone, subject=FIRST, refs=[registered.leaf])
     file(log, SECOND)
     log.add(Note(text="the end"), subject="lab")

@@ -12,6 +12,7 @@ from workbench.registry.proposal import Proposal
 from workbench.registry.proposal_versions import (
     NEWEST,
     VERSIONS,
+    Newer,
     unknown_to,
     upgraded,
     version_of,
@@ -115,15 +116,35 @@ def test_what_is_no_proposal_of_a_known_version_stays_as_it_is(value: Any) -> No
 def test_every_new_key_of_a_version_is_one_of_the_newest_form() -> None:
     """A place that leads nowhere would let a later key pass in an older version's file."""
     for version in VERSIONS.values():
-        for place in version.new:
+        for place in (*version.new, *version.narrower_before):
             model: Any = Proposal
             for step in (part for part in place if part != "*"):
                 field = model.model_fields[step]
                 model = next(iter(_models(field.annotation)), None)
     assert list(unknown_to(NEWEST, {"embargo": 1})) == []
     assert list(unknown_to("v1", {"contingencies": [{}, {"phase": "any"}]})) == [
-        (("contingencies", 1, "phase"), "v2")
+        Newer(path=("contingencies", 1, "phase"), text=None, since="v2")
     ]
+
+
+@pytest.mark.parametrize(
+    ("place", "old", "new"),
+    [
+        (("design", "pairing"), "none", "seed_index"),
+        (("decision", "interval"), "welch_t", "paired_t"),
+        (("decision", "stopping"), "fixed(5)", "group(3,5,8)"),
+        (("decision", "multiplicity"), "none", "holm"),
+    ],
+)
+def test_text_that_an_older_version_does_not_allow_is_found(
+    place: tuple[str, str], old: str, new: str
+) -> None:
+    section, key = place
+    assert list(unknown_to("v1", {section: {key: old}})) == []
+    assert list(unknown_to("v1", {section: {key: new}})) == [
+        Newer(path=place, text=new, since="v2")
+    ]
+    assert list(unknown_to("v2", {section: {key: new}})) == []
 
 
 def _models(annotation: Any) -> list[Any]:

@@ -24,7 +24,7 @@ from workbench.registry.entries import BODIES
 from workbench.registry.files import write_atomic
 from workbench.registry.frontmatter import proposal_hints
 from workbench.registry.proposal import Proposal
-from workbench.registry.proposal_versions import NEWEST, VERSIONS, Place
+from workbench.registry.proposal_versions import NEWEST, VERSIONS, Place, later_than
 from workbench.registry.schema_faults import comment_hints
 from workbench.scaffold.forms import blank_form, full_text
 from workbench.scaffold.lab import DEFAULT_RECIPE, template
@@ -190,12 +190,13 @@ def _markdown(text: str) -> str:
 
 
 def _older_proposal(version: str) -> dict[str, Json]:
-    """Return the newest schema without the keys that came after a version."""
+    """Return the newest schema without the keys and the texts that came after a version."""
     made = document_schema("proposal")
-    names = list(VERSIONS)
-    for name in names[names.index(version) + 1 :]:
+    for name in later_than(version):
         for place in VERSIONS[name].new:
             _remove(made, made, place)
+        for place, pattern in VERSIONS[name].narrower_before.items():
+            _narrow(made, made, place, pattern)
     made["properties"]["proposal"]["const"] = version
     return {**made, "$id": f"urn:workbench:schema:proposal:{version}"}
 
@@ -211,6 +212,15 @@ def _remove(root: dict[str, Json], part: dict[str, Json], place: Place) -> None:
         target["properties"].pop(first)
         if first in target.get("required", []):
             target["required"].remove(first)
+
+
+def _narrow(root: dict[str, Json], part: dict[str, Json], place: Place, pattern: str) -> None:
+    target = _resolved(root, part)["properties"][place[0]]
+    if place[1:]:
+        _narrow(root, target, place[1:], pattern)
+    else:
+        target.pop("enum", None)
+        target["pattern"] = pattern
 
 
 def _resolved(root: dict[str, Json], part: dict[str, Json]) -> dict[str, Json]:

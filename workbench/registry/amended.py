@@ -11,6 +11,7 @@ from workbench.registry.entries import (
     Exposure,
     Forecast,
     Hidden,
+    Look,
     Promotion,
     ProxyRun,
     Registration,
@@ -25,14 +26,14 @@ from workbench.registry.entries import (
 )
 from workbench.registry.log import Entry, LogSource
 
-OUTCOMES = frozenset({Exposure.kind, Promotion.kind, Verdict.kind})
+OUTCOMES = frozenset({Exposure.kind, Look.kind, Promotion.kind, Verdict.kind})
 """Kinds that show outcomes to whoever made them: a look, proxy results against the control, or the
 result itself. In either mode: who explores the same question has seen its outcomes, too."""
 WORK = frozenset(
     body.kind
     for body in (
         SweepStarted, Trial, SweepEnded, ProxyRun, Promotion, Forecast, RunStarted, RunEnded,
-        Verdict,
+        Look, Verdict,
     )
 )  # fmt: skip
 """Kinds that say in which mode they were done."""

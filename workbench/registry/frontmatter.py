@@ -69,11 +69,12 @@ def _version_faults(document: Located) -> list[Fault]:
     version = version_of(document.value)
     return [
         document.fault(
-            path,
-            f"{key_name(path)} is new in {since}, and this proposal says {version}",
-            f"write proposal: {since} (line {document.line(('proposal',))}), or remove it",
+            newer.path,
+            f"{key_name(newer.path)}{f' {newer.text!r}' if newer.text else ''} is new in "
+            f"{newer.since}, and this proposal says {version}",
+            f"write proposal: {newer.since} (line {document.line(('proposal',))}), or remove it",
         )
-        for path, since in unknown_to(version, document.value)
+        for newer in unknown_to(version, document.value)
     ]
 
 

@@ -5,6 +5,7 @@ once stays readable for ever: `proposal_versions` has them all, and how an older
 """
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -13,6 +14,8 @@ from workbench.canonical import Json
 from workbench.registry.proposal_versions import upgraded
 
 ClaimKind: TypeAlias = Literal["superior", "superior_by", "non_inferior", "equivalent"]
+
+_DATA_KEYS = frozenset({"mixture", "phase_fractions", "phases"})
 
 PLACEHOLDER = "FILL IN"
 """What the scaffold writes where an answer is owed; a proposal that keeps one is refused."""
@@ -61,8 +64,9 @@ class Design(_Lists):
     scales: tuple[str, ...] = Field(min_length=2)
     """The recipe's scales that the ladder runs, rising."""
     seeds: int = Field(ge=1, le=100, strict=True)
-    """Full-scale repeats an arm."""
-    pairing: Literal["none"] = "none"
+    """Full-scale repeats an arm, at most: where the stopping rule ends."""
+    pairing: Literal["none", "seed_index"] = "none"
+    """``seed_index`` where the arms' runs of one seed are compared with each other."""
 
 
 class PrimaryMeasure(_Strict):
@@ -146,19 +150,50 @@ class Noise(_Strict):
     """Where the number is from: a run, an experiment, a paper."""
 
 
-class DecisionRule(_Strict):
+ClaimText = Annotated[
+    str, Field(pattern=r"^(superior|superior_by|non_inferior|equivalent)\([0-9.e+-]+\)$")
+]
+"""A claim with its δ in the metric's unit, like ``superior(0.02)``."""
+
+
+class FamilyClaim(_Strict):
+    """A further claim that the same runs decide, corrected for together with the first."""
+
+    hypothesis: str
+    metric: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    direction: Literal["minimize", "maximize"]
+    claim: ClaimText
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredClaim:
+    """One claim of a proposal with the measure that decides it."""
+
+    hypothesis: str
+    metric: str
+    direction: Literal["minimize", "maximize"]
+    claim: str
+
+
+class DecisionRule(_Lists):
     """How the verdict follows from the numbers."""
 
     hypothesis: str
-    claim: str = Field(pattern=r"^(superior|superior_by|non_inferior|equivalent)\([0-9.e+-]+\)$")
-    interval: Literal["welch_t"]
-    stopping: str = Field(pattern=r"^fixed\([0-9]+\)$")
-    alpha: float = Field(gt=0, lt=0.5)
-    multiplicity: Literal["none"]
-    """One registered claim: nothing to correct for."""
+    claim: ClaimText
+    interval: Literal["welch_t", "paired_t", "calibrated_t", "perm_exact"]
+    """``welch_t`` was the only one before v2; docs/decision-rules.md says when each may be used."""
+    stopping: str = Field(pattern=r"^(fixed\([0-9]+\)|group\([0-9]+(, ?[0-9]+)*\)|anytime)$")
+    """At how many seeds an arm the rule looks; ``fixed(n)`` was the only form before v2."""
+    alpha: float = Field(gt=0, lt=0.5, strict=True)
+    multiplicity: Literal["none", "holm"]
+    """``holm`` where there is a family, ``none`` for one claim: nothing to correct for."""
+    family: tuple[FamilyClaim, ...] = ()
+    """Since v2."""
+    noise_floor: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    """Leaf hash of the noise_floor entry that ``calibrated_t`` takes its spread from. Since v2."""
     noise: Noise | None = None
     """What the power is computed from; absent to take what the lab has measured. Since v2."""
-    underpowered: bool = False
+    underpowered: bool = Field(default=False, strict=True)
     """Registered in the knowledge that a true effect will probably not be shown. Since v2."""
     actions: Actions
 
@@ -174,9 +209,9 @@ class DecisionRule(_Strict):
         return float(self.claim.partition("(")[2].rstrip(")"))
 
     @property
-    def fixed_n(self) -> int:
-        """Seeds an arm at which the rule is applied."""
-        return int(re.sub(r"\D", "", self.stopping))
+    def looks(self) -> tuple[int, ...]:
+        """Seeds an arm at which the rule looks; empty for ``anytime``, which looks after each."""
+        return tuple(int(n) for n in re.findall(r"\d+", self.stopping))
 
 
 class Divergence(_Strict):
@@ -270,6 +305,26 @@ class Proposal(_Lists):
     """Since v2."""
     proxy_infidelities: tuple[Text, ...] = Field(min_length=1)
     threats_to_validity: tuple[Text, ...] = Field(min_length=1)
+
+    def claims(self) -> tuple[RegisteredClaim, ...]:
+        """Return what the verdict decides: the claim about the primary measure, then its family."""
+        primary, decision = self.measures.primary, self.decision
+        first = RegisteredClaim(
+            hypothesis=decision.hypothesis,
+            metric=primary.metric,
+            direction=primary.direction,
+            claim=decision.claim,
+        )
+        further = (RegisteredClaim(**claim.model_dump()) for claim in decision.family)
+        return (first, *further)
+
+    @property
+    def arms_differ_in_data(self) -> bool:
+        """Whether the arms see other data, so that no spread of one is known to be the other's.
+
+        Moving the phases moves what is seen where their mixtures differ, so it counts.
+        """
+        return any(not _DATA_KEYS.isdisjoint(key.split(".")) for key in self.design.manipulated)
 
     @model_validator(mode="before")
     @classmethod

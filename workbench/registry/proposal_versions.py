@@ -2,12 +2,13 @@
 
 A version is never changed once a proposal was registered in it. A new one adds a row to `VERSIONS`
 with the step from the version before; `Proposal` then is the new one, and everything that was
-registered before is read through the steps. Versions differ by whole keys only, so that the keys
-that a version does not have are enough to refuse them in its files.
+registered before is read through the steps. Versions differ by whole keys and by the texts that a
+key allows; both are enough to refuse in a version's files what it does not have.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workbench.canonical import Json
 
@@ -23,6 +24,8 @@ class Version:
     """Keys that the version before does not have."""
     from_previous: Callable[[Mapping[str, Json]], dict[str, Json]]
     """Returns the values of the version before as values of this one."""
+    narrower_before: Mapping[Place, str] = field(default_factory=dict)
+    """By key, the pattern of all texts that the version before allows there, anchored."""
 
 
 def _second(value: Mapping[str, Json]) -> dict[str, Json]:
@@ -43,10 +46,18 @@ VERSIONS: Mapping[str, Version] = {
             ("measures", "primary", "evaluation_set_hash"),
             ("decision", "noise"),
             ("decision", "underpowered"),
+            ("decision", "family"),
+            ("decision", "noise_floor"),
             ("contingencies", "*", "phase"),
             ("embargo",),
         ),
         from_previous=_second,
+        narrower_before={
+            ("design", "pairing"): "^none$",
+            ("decision", "interval"): "^welch_t$",
+            ("decision", "stopping"): r"^fixed\([0-9]+\)$",
+            ("decision", "multiplicity"): "^none$",
+        },
     ),
 }
 """Oldest first."""
@@ -67,19 +78,44 @@ def upgraded(value: Json) -> Json:
     """Return the values of a proposal in the newest version; whatever is no such stays as it is."""
     if not isinstance(value, Mapping) or version_of(value) != value.get("proposal"):
         return value
-    names = list(VERSIONS)
     result = dict(value)
-    for name in names[names.index(version_of(value)) + 1 :]:
+    for name in later_than(version_of(value)):
         result = {**VERSIONS[name].from_previous(result), "proposal": name}
     return result
 
 
-def unknown_to(version: str, value: Json) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield each key of a proposal that its version does not have, and the version that has it."""
-    names = list(VERSIONS)
-    for name in names[names.index(version) + 1 :]:
+@dataclass(frozen=True, kw_only=True)
+class Newer:
+    """Something in a proposal that its version of the form does not have."""
+
+    path: tuple[str | int, ...]
+    text: str | None
+    """What is too new there; None where it is the key itself."""
+    since: str
+    """The version that has it."""
+
+
+def unknown_to(version: str, value: Json) -> Iterator[Newer]:
+    """Yield each key of a proposal, and each text under one, that its version does not have."""
+    for name in later_than(version):
         for place in VERSIONS[name].new:
-            yield from ((path, name) for path in _found(value, place))
+            yield from (Newer(path=path, text=None, since=name) for path in _found(value, place))
+        for place, pattern in VERSIONS[name].narrower_before.items():
+            text = _at(value, place)
+            if isinstance(text, str) and not re.fullmatch(pattern, text):
+                yield Newer(path=place, text=text, since=name)
+
+
+def later_than(version: str) -> list[str]:
+    """Return the versions after one, oldest first."""
+    names = list(VERSIONS)
+    return names[names.index(version) + 1 :]
+
+
+def _at(value: Json, place: Place) -> Json:
+    for key in place:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _found(value: Json, place: Place) -> Iterator[tuple[str | int, ...]]:

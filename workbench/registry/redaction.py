@@ -32,6 +32,8 @@ _CARRIES = {
     "promotion": "the configuration that runs: no run or verdict of it can follow or be recomputed",
     "verdict": "the outcome: it can no longer be read or recomputed, and none can follow",
     "exposure": "when outcomes were looked at: no verdict can follow or be recomputed",
+    "look": "what a look showed: the runs after it cannot be justified, nor a verdict recomputed",
+    "noise_floor": "a noise floor: no rule that took its spread from it can be recomputed",
     "note": "a remark: nothing rests on it",
     "decision": "a decision: nothing is computed from it",
     "incident": "an incident: its cost stays in the ends of attempts",

@@ -35,10 +35,16 @@ from workbench.registry.entries.logbook import (
     Deviation,
     Note,
 )
+from workbench.registry.entries.noise import (
+    NoiseFloor,
+    Repeat,
+)
 from workbench.registry.entries.outcomes import (
+    ClaimResult,
     Exposure,
     ForecastScore,
     GuardrailResult,
+    Look,
     SeedValue,
     Verdict,
 )
@@ -85,6 +91,7 @@ __all__ = [
     "ApprovalRule",
     "Body",
     "Candidate",
+    "ClaimResult",
     "CodeState",
     "CurvePoint",
     "DataState",
@@ -105,7 +112,9 @@ __all__ = [
     "Interval",
     "KeyChange",
     "KeyRotation",
+    "Look",
     "Mode",
+    "NoiseFloor",
     "Note",
     "Number",
     "Outcome",
@@ -116,6 +125,7 @@ __all__ = [
     "Record",
     "Redaction",
     "Registration",
+    "Repeat",
     "Reveal",
     "RunEnded",
     "RunStarted",

@@ -19,8 +19,12 @@ from workbench.registry.entries.logbook import (
     Deviation,
     Note,
 )
+from workbench.registry.entries.noise import (
+    NoiseFloor,
+)
 from workbench.registry.entries.outcomes import (
     Exposure,
+    Look,
     Verdict,
 )
 from workbench.registry.entries.record import (
@@ -68,7 +72,9 @@ BODIES: dict[str, type[Body]] = {
         Deviation,
         Incident,
         Exposure,
+        Look,
         Verdict,
+        NoiseFloor,
         Redaction,
         KeyRotation,
     )

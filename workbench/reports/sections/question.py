@@ -116,7 +116,7 @@ def _rule(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
         ),
         line("Measure", clause(measured, sources)),
         line("Interval", clause(welch, sources)),
-        line("Stopping", clause(f"After exactly {count(rule.fixed_n, 'seed')} an arm.", sources)),
+        line("Stopping", clause(_stopping(proposal), sources)),
         line("Divergence", clause(_divergence(proposal), sources)),
     ]
     if primary.evaluation_set_hash:
@@ -128,6 +128,18 @@ def _rule(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
         text = f"{rail.metric} at most {significant(rail.at_most)}."
         found.append(line("Guardrail", clause(text, sources)))
     return found
+
+
+def _stopping(proposal: Proposal) -> str:
+    looks, most = proposal.decision.looks, count(proposal.design.seeds, "seed")
+    if not looks:
+        return f"May be looked at after any seed, up to {most} an arm."
+    if len(looks) == 1:
+        return f"After exactly {most} an arm."
+    shares = f"α/{len(looks)} at each"
+    return (
+        f"Looks at {listed([str(n) for n in looks])} seeds an arm, {shares}, until it is decided."
+    )
 
 
 def _power(registration: Cited[Registration]) -> list[Line]:
