@@ -63,7 +63,8 @@ def print_verdict(entry: Entry) -> None:
     counts = ", ".join(f"{arm} n={len(values)}" for arm, values in sorted(body.values.items()))
     bounds = _bounds(body.estimate, body.lower, body.upper)
     say(f"  improvement in {body.metric}  {bounds}  {counts}")
-    say(f"  rule  {body.interval} {body.stopping}, alpha {body.alpha:g}{_used(body)}")
+    rule = " ".join(filter(None, (body.interval, body.stopping)))
+    say(f"  rule  {rule}, two one-sided bounds at alpha {body.alpha:g}{_used(body)}")
     for result in body.results[1:]:
         bounds = _bounds(result.estimate, result.lower, result.upper)
         say(f"  {result.hypothesis}  {result.claim} on {result.metric}: {result.outcome}  {bounds}")
@@ -83,7 +84,7 @@ def _used(verdict: Verdict) -> str:
     first = next(iter(verdict.results), None)
     if first is None:
         return ""
-    share = f"; bounds at alpha {first.alpha:.4g} each" if first.alpha != verdict.alpha else ""
+    share = f", {first.alpha:.4g} at this look" if first.alpha != verdict.alpha else ""
     other = f" by {first.interval}" if first.interval != verdict.interval else ""
     return f"{share}{other}"
 
