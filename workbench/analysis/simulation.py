@@ -22,8 +22,9 @@ _CODES: tuple[Outcome, ...] = ("inconclusive", "supported", "refuted", "void")
 class Noise(Protocol):
     """Where the deviations of seeds from their arm's true value come from."""
 
-    sd: float
-    """Standard deviation of one seed, in the metric's unit."""
+    @property
+    def sd(self) -> float:
+        """Standard deviation of one seed, in the metric's unit."""
 
     def draw(self, num: int, arms: int, seeds: int, generator: np.random.Generator) -> Array:
         """Return deviations of shape (num, arms, seeds); the arms of an experiment are alike."""
@@ -103,6 +104,8 @@ class Rates:
     void: float
     mean_seeds: float
     """Seeds an arm when the rule stopped."""
+    stopped: tuple[float, ...]
+    """Share that stopped at each look, in order."""
     num: int
     """Experiments simulated."""
 
@@ -170,6 +173,10 @@ def verdict_rates(rule: Rule, simulated: Simulated, *, true: float) -> Rates:
     return Rates(
         **{name: float(share) for name, share in zip(_CODES, shares, strict=True)},
         mean_seeds=float(np.mean(np.array(simulated.seeds)[places])),
+        stopped=tuple(
+            float(share)
+            for share in np.bincount(places, minlength=len(simulated.seeds)) / len(verdicts)
+        ),
         num=len(verdicts),
     )
 
