@@ -10,6 +10,7 @@ from tests.reports.sample import MemoryLog, registration, sample_log
 from workbench.experiments.checking import Checked, check
 from workbench.experiments.draft import proposal_draft
 from workbench.experiments.noise import Noise
+from workbench.experiments.planned_rules import planned_rules
 from workbench.experiments.reachability import rule_reach
 from workbench.layout import Layout
 from workbench.registry.located import read_yaml
@@ -84,7 +85,10 @@ def test_remedy_for_low_power_gives_the_power(layout: Layout, folder: Path) -> N
     rule = checked(layout, folder, (ALPHA, noise(0.01))).rule
     needed = rule.seeds_for_power if rule else 0
     found = checked(
-        layout, folder, ("seeds: 3", f"seeds: {needed}"), ("fixed(3)", f"fixed({needed})")
+        layout,
+        folder,
+        ("seeds: 3", f"seeds: {needed}"),
+        ("stopping: fixed(3)", f"stopping: fixed({needed})"),
     )
     assert found.faults == (), shown(found.faults)
     assert found.rule is not None
@@ -189,8 +193,8 @@ def test_power_is_for_the_truth_that_each_claim_is_about(
 ) -> None:
     text = (folder / "proposal.md").read_text("utf-8").split("---\n")[1]
     draft = proposal_draft(read_yaml(text.replace("superior(0.01)", claim), "proposal.md"))
-    rule = rule_reach(draft, Noise(sd=0.001, origin="assumed", source="a pilot"))
-    assert rule is not None
+    (planned,) = planned_rules(draft, {})
+    rule = rule_reach(draft, planned, Noise(sd=0.001, origin="assumed", source="a pilot"))
     assert (rule.effect, rule.other) == (effect, other)
     assert rule.power is not None
     # superior(δ) is refuted by chance with α where the truth is δ itself.

@@ -123,20 +123,40 @@ class Outlook:
                 rule.claim_kind, rule.margin, true=true, sd=sd, n=n, alpha=rule.alpha
             )
             return Prospect(true=true, chances=chances, mean_seeds=float(n), stopped={n: 1.0})
-        rates = verdict_rates(rule, self.scaled(sd), true=true)
-        return _prospect(true, rates, self.looks)
+        found = self.simulated
+        scaled = replace(found, lower=found.lower * sd, upper=found.upper * sd)
+        return _prospect(true, verdict_rates(rule, scaled, true=true), self.looks)
 
-    def scaled(self, sd: float) -> Simulated:
-        """Return the simulated bounds for another spread between seeds.
+    def detectable(self, *, power: float, sd: float) -> float | None:
+        """Return the smallest true improvement that supports the claim with this power.
 
-        Raises:
-            ValueError: nothing was simulated.
+        For ``equivalent`` it is the largest instead: how far apart the arms may truly be. None
+        where no improvement within 100 spreads has the power. Found by bisection, to a hundredth
+        of the spread.
+
+        Args:
+            power: Wanted chance of ``supported``.
+            sd: Spread between the seeds of an arm.
         """
-        if self.simulated is None:
-            raise ValueError(f"{self.rule.text} has a closed form: nothing was simulated")
-        return replace(
-            self.simulated, lower=self.simulated.lower * sd, upper=self.simulated.upper * sd
-        )
+
+        def supports(true: float) -> bool:
+            return self.at(true, sd=sd).power >= power
+
+        rule = self.rule
+        # From where the claim holds most clearly to where it begins to be true.
+        begins = {
+            "superior": 0.0,
+            "superior_by": rule.margin,
+            "non_inferior": -rule.margin,
+            "equivalent": rule.margin,
+        }[rule.claim_kind]
+        clear = 0.0 if rule.claim_kind == "equivalent" else begins + rule.margin + 100 * sd
+        if not supports(clear):
+            return None
+        while abs(clear - begins) > sd / 100:
+            middle = (clear + begins) / 2
+            clear, begins = (middle, begins) if supports(middle) else (clear, middle)
+        return clear
 
     def largest_sd(self, true: float, *, power: float) -> float | None:
         """Return the largest spread between seeds at which the claim is supported with this power.
@@ -171,11 +191,11 @@ def fewest_seeds(rule: Rule, *, true: float, sd: float, power: float) -> int | N
         sd: Spread between the seeds of an arm.
         power: Wanted chance of ``supported``.
     """
+    if rule.stopping.kind == "anytime":
+        return _fewest_anytime(rule, true=true, sd=sd, power=power)
     guess = seeds_needed(
         rule.claim_kind, rule.margin, true=true, sd=sd, alpha=rule.look_alpha, power=power
     )
-    if rule.stopping.kind == "anytime":
-        return _fewest_anytime(rule, true=true, sd=sd, power=power)
     if rule.interval == "welch_t" and rule.stopping.kind == "fixed":
         return guess
 
@@ -223,13 +243,52 @@ def _fewest_anytime(rule: Rule, *, true: float, sd: float, power: float) -> int 
     return simulated.seeds[enough[0]] if len(enough) else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class SeedPlan:
+    """What a number of seeds an arm can show."""
+
+    stopping: str
+    seeds: int
+    """An arm, at most."""
+    detectable: float | None
+    """As `Outlook.detectable`."""
+    power: float
+    """Chance of ``supported`` at the improvement that was asked about."""
+    mean_seeds: float
+    """Seeds an arm when the rule stops, there."""
+
+
+def seed_plan(outlook: Outlook, *, true: float, sd: float, power: float) -> SeedPlan:
+    """Return what a rule can show with its seeds.
+
+    Args:
+        outlook: Of the rule.
+        true: The improvement asked about.
+        sd: Spread between the seeds of an arm.
+        power: Wanted chance of ``supported``.
+    """
+    prospect = outlook.at(true, sd=sd)
+    return SeedPlan(
+        stopping=outlook.rule.stopping.text,
+        seeds=outlook.looks[-1],
+        detectable=outlook.detectable(power=power, sd=sd),
+        power=prospect.power,
+        mean_seeds=prospect.mean_seeds,
+    )
+
+
 def ended_at(rule: Rule, most: int) -> Rule | None:
-    """Return the rule with its last look at this number of seeds; None where it cannot be."""
-    looks = rule.stopping.looks
-    if not looks:
-        return rule
+    """Return a rule with its last look moved to this number of seeds; None where none can be."""
+    looks = (*rule.stopping.looks[:-1], most)
     try:
-        stopping = Stopping(kind=rule.stopping.kind, looks=(*looks[:-1], most))
+        return stopped_by(rule, Stopping(kind=rule.stopping.kind, looks=looks))
+    except ValueError:
+        return None
+
+
+def stopped_by(rule: Rule, stopping: Stopping) -> Rule | None:
+    """Return the rule with another stopping rule; None where its interval allows it not."""
+    try:
         return replace(rule, stopping=stopping)
     except ValueError:
         return None

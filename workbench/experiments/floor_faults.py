@@ -7,7 +7,7 @@ from workbench.analysis.rules import NoiseFloor as FloorOfRule
 from workbench.canonical import fingerprint
 from workbench.errors import Fault, WorkbenchError
 from workbench.experiments.draft import NOISE_FLOOR, ProposalDraft
-from workbench.experiments.floors import MEASURE, floor_entries, floor_of, noise_floors
+from workbench.experiments.floors import floor_entries, floor_of, noise_floors
 from workbench.proxies.recipe import FullScale, Recipe
 from workbench.registry.entries import NoiseFloor
 from workbench.registry.log import Entry, LogSource
@@ -38,13 +38,19 @@ def usable_floors(draft: ProposalDraft, source: LogSource | None) -> Mapping[str
 
 
 def floor_faults(
-    draft: ProposalDraft, source: LogSource | None, *, corpus: str | None, control: str | None
+    draft: ProposalDraft,
+    source: LogSource | None,
+    subject: str,
+    *,
+    corpus: str | None,
+    control: str | None,
 ) -> Iterator[Fault]:
     """Yield why the named noise floor is not one that this proposal's rule can take.
 
     Args:
         draft: The proposal.
         source: The log; nothing is said without one.
+        subject: ``NNNN-slug``.
         corpus: ``name@version`` of the recipe's; None if unknown.
         control: `control_fingerprint`.
     """
@@ -52,14 +58,14 @@ def floor_faults(
     # Where the interval takes no floor, that is the fault.
     if not leaf or source is None or draft.interval != "calibrated_t":
         return
+    remedy = _other(draft, source, corpus, control) or (
+        f"workbench noise {subject[:4]} measures one and prints its leaf hash, or interval: welch_t"
+    )
     try:
         entry, body = floor_of(source, leaf)
     except WorkbenchError as error:
-        remedy = _other(draft, source, corpus, control) or error.remedy
         yield draft.document.fault(NOISE_FLOOR, error.message, remedy)
         return
-    measure = f"{MEASURE} measures one, or interval: welch_t"
-    remedy = _other(draft, source, corpus, control) or measure
     named = f"noise_floor {leaf[:12]} (entry {entry.sequence})"
     for words in _unfit(draft, body, corpus, control):
         yield draft.document.fault(NOISE_FLOOR, f"{named} {words}", remedy)

@@ -30,8 +30,13 @@ FEWEST = 2
 """Seeds an arm below which no interval exists."""
 
 
-def rule_faults(draft: ProposalDraft) -> Iterator[Fault]:
-    """Yield every part of the decision rule that no rule can have, or not with the others."""
+def rule_faults(draft: ProposalDraft, *, measure: str = MEASURE) -> Iterator[Fault]:
+    """Yield every part of the decision rule that no rule can have, or not with the others.
+
+    Args:
+        draft: The proposal.
+        measure: The command that measures a noise floor for it.
+    """
     unsound = list(_looks(draft))
     yield from unsound
     if not unsound:
@@ -39,7 +44,7 @@ def rule_faults(draft: ProposalDraft) -> Iterator[Fault]:
         yield from _exact(draft)
     yield from _anytime(draft)
     yield from _pairing(draft)
-    yield from _calibrated(draft)
+    yield from _calibrated(draft, measure)
     yield from _family(draft)
 
 
@@ -167,7 +172,7 @@ def _pairing(draft: ProposalDraft) -> Iterator[Fault]:
         )
 
 
-def _calibrated(draft: ProposalDraft) -> Iterator[Fault]:
+def _calibrated(draft: ProposalDraft, measure: str) -> Iterator[Fault]:
     document = draft.document
     if draft.interval is None:
         return
@@ -191,7 +196,7 @@ def _calibrated(draft: ProposalDraft) -> Iterator[Fault]:
         yield document.fault(
             INTERVAL,
             "calibrated_t needs a noise floor of the control arm at full scale",
-            f"{MEASURE} measures one and prints what to write as noise_floor:, or write interval: "
+            f"{measure} measures one and prints its leaf hash for noise_floor:, or write interval: "
             "welch_t",
         )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from workbench.analysis.rules import NoiseFloor
 from workbench.errors import Fault
@@ -35,8 +36,13 @@ class RulePlan:
     noises: NoiseSources
     planned: tuple[PlannedRule, ...]
     """Of every claim; empty while the rule or any claim is not sound."""
-    reaches: tuple[RuleReach, ...]
-    """What each of them can say."""
+
+    @cached_property
+    def reaches(self) -> tuple[RuleReach, ...]:
+        """What each of them can say; it is simulated where there is no closed form."""
+        return tuple(
+            rule_reach(self.draft, one, self.noises.taken(one.claim)) for one in self.planned
+        )
 
     @classmethod
     def of(
@@ -48,7 +54,7 @@ class RulePlan:
         control: str | None,
         subject: str,
     ) -> "RulePlan":
-        """Return the plan of a proposal's rule; it is simulated where there is no closed form.
+        """Return the plan of a proposal's rule.
 
         Args:
             draft: The proposal.
@@ -61,18 +67,16 @@ class RulePlan:
         noises = NoiseSources(
             draft=draft, source=source, corpus=corpus, subject=subject, floors=floors
         )
-        planned = planned_rules(draft, floors)
         return cls(
             draft=draft,
             own_faults=(
-                *rule_faults(draft),
-                *floor_faults(draft, source, corpus=corpus, control=control),
+                *rule_faults(draft, measure=f"workbench noise {subject[:4]}"),
+                *floor_faults(draft, source, subject, corpus=corpus, control=control),
             ),
             floors=floors,
             has_log=source is not None,
             noises=noises,
-            planned=planned,
-            reaches=tuple(rule_reach(draft, one, noises.taken(one.claim)) for one in planned),
+            planned=planned_rules(draft, floors),
         )
 
     def faults(self, ceiling: float | None) -> Iterator[Fault]:
