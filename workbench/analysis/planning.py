@@ -278,10 +278,15 @@ def seed_plan(outlook: Outlook, *, true: float, sd: float, power: float) -> Seed
 
 
 def ended_at(rule: Rule, most: int) -> Rule | None:
-    """Return a rule with its last look moved to this number of seeds; None where none can be."""
-    looks = (*rule.stopping.looks[:-1], most)
+    """Return a rule with its last look moved to this number of seeds; None where none can be.
+
+    ``anytime`` ends wherever it is told to.
+    """
+    looks = rule.stopping.looks
+    if not looks:
+        return rule
     try:
-        return stopped_by(rule, Stopping(kind=rule.stopping.kind, looks=looks))
+        return stopped_by(rule, Stopping(kind=rule.stopping.kind, looks=(*looks[:-1], most)))
     except ValueError:
         return None
 

@@ -25,7 +25,7 @@ from workbench.training.config import RunConfig
 
 T = TypeVar("T")
 _CLAIM = re.compile(r"([a-z_]+)\(([^()]*)\)\Z")
-_LOOKS = re.compile(r"(fixed|group)\(([0-9]{1,9}(?:, ?[0-9]{1,9})*)\)\Z")
+_LOOKS = re.compile(r"(fixed|group)\(([0-9]{1,18}(?:, ?[0-9]{1,18})*)\)\Z")
 
 CLAIM: Path = ("decision", "claim")
 INTERVAL: Path = ("decision", "interval")

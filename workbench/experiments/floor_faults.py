@@ -102,7 +102,7 @@ def _other(draft: ProposalDraft, source: LogSource, corpus: str | None, control:
         for entry, body in floor_entries(source)
         if control is not None and not list(_unfit(draft, body, corpus, control))
     ]
-    return f"write noise_floor: {fitting[-1].leaf}" if fitting else ""
+    return f'write noise_floor: "{fitting[-1].leaf}"' if fitting else ""
 
 
 def _short(digest: str) -> str:

@@ -192,7 +192,7 @@ def _calibrated(draft: ProposalDraft, measure: str) -> Iterator[Fault]:
             f"{document.line(MANIPULATED)}) gives them other data, and spread differs by mixture",
             "write interval: welch_t and remove noise_floor",
         )
-    elif not document.get(NOISE_FLOOR):
+    elif document.get(NOISE_FLOOR) in (None, ""):
         yield document.fault(
             INTERVAL,
             "calibrated_t needs a noise floor of the control arm at full scale",
