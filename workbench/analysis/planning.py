@@ -38,7 +38,6 @@ FEWEST, MOST_SEEDS = 2, 100
 _SUPPORTED = 1
 """In `verdict_codes`."""
 _SEED = 20_261_130
-_HALVINGS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,12 +170,10 @@ class Outlook:
         low, high = scale / 1000, scale * 1000
         if not scale or self.at(true, sd=low).power < power or self.at(true, sd=high).power > power:
             return None
-        for _ in range(_HALVINGS):
+        while high / low > 1.001:
             middle = math.sqrt(low * high)
             enough = self.at(true, sd=middle).power >= power
             low, high = (middle, high) if enough else (low, middle)
-            if high / low < 1.001:
-                break
         return low
 
 
@@ -208,24 +205,16 @@ def fewest_seeds(rule: Rule, *, true: float, sd: float, power: float) -> int | N
     return _fewest(reaches, start, ends[0], ends[-1])
 
 
-def _fewest(reaches: Callable[[int], bool], start: int, first: int, last: int) -> int | None:
-    """Return the smallest number that reaches, near a guess: large simulations cost time."""
-    step, known = 1, start
-    if reaches(start):
-        high = start
-        while high > first and reaches(max(first, high - step)):
-            high, step = max(first, high - step), 2 * step
-        low = max(first - 1, high - step)
-    else:
-        while not (known == last or reaches(min(last, known + step))):
-            known, step = min(last, known + step), 2 * step
-        if known == last:
-            return None
-        low, high = known, min(last, known + step)
+def _fewest(reaches: Callable[[int], bool], guess: int, first: int, last: int) -> int | None:
+    """Return the smallest number that reaches, by bisection that begins near a guess."""
+    low, high = first - 1, last + 1
+    for near in (guess, guess - 2, guess + 2):
+        if low < near < high:
+            low, high = (low, near) if reaches(near) else (near, high)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(middle) else (middle, high)
-    return high
+    return high if high <= last else None
 
 
 def _fewest_anytime(rule: Rule, *, true: float, sd: float, power: float) -> int | None:
