@@ -330,3 +330,9 @@ def test_largest_spread_of_a_simulated_rule_is_planned_with(layout: Layout, fold
     assert plan is not None
     assert plan.detectable_sd is not None
     assert 0.005 < plan.detectable_sd < 0.008
+
+
+def test_exact_test_beyond_its_most_seeds_is_told_so(layout: Layout, folder: Path) -> None:
+    edits = [("interval: welch_t", "interval: perm_exact"), (ALPHA, noise(0.02))]
+    (fault,) = checked(layout, folder, *edits).faults
+    assert "no 10 seeds an arm reach power 0.8" in fault.remedy

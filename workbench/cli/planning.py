@@ -103,7 +103,7 @@ def _print_plans(claim: ClaimPower) -> None:
     effect = f"{claim.effect:+g}" if claim.effect else "0"
     print_table(["looks at", smallest, f"power at {effect}", "seeds an arm"], rows)
     if claim.seeds_for_power is None:
-        wrapped(f"No 100 seeds an arm have power {POWER:g} at {effect}.")
+        wrapped(f"No {claim.most_seeds} seeds an arm have power {POWER:g} at {effect}.")
 
 
 def _assumptions(claim: ClaimPower, *, num_claims: int) -> list[str]:

@@ -54,7 +54,7 @@ class PlannedRule:
         return margins.get(self.rule.claim_kind, -self.rule.margin)
 
     def seeds_for_power(self, sd: float) -> int | None:
-        """Return the fewest seeds an arm, at most, with power 0.8; None if above 100."""
+        """Return the fewest seeds an arm, at most, with power 0.8; None if too many."""
         return fewest_seeds(self.rule, true=self.effect, sd=sd, power=POWER)
 
 

@@ -15,6 +15,7 @@ from workbench.experiments.floor_faults import control_fingerprint
 from workbench.experiments.noise import Noise
 from workbench.experiments.planned_rules import POWER, PlannedRule
 from workbench.experiments.registered import registration_body
+from workbench.experiments.rule_faults import most_seeds
 from workbench.experiments.rule_plan import RulePlan
 from workbench.layout import Layout
 from workbench.proxies.recipe_file import examined_full, examined_recipe
@@ -76,6 +77,8 @@ class ClaimPower:
     """The rule as registered, then looks at fixed numbers of seeds."""
     seeds_for_power: int | None
     """As `RuleReach.seeds_for_power`."""
+    most_seeds: int
+    """Most seeds an arm that the interval allows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,6 +248,7 @@ def _claim_power(planned: PlannedRule, noise: Noise | None) -> ClaimPower:
         scenarios=_scenarios(planned, noise.sd) if noise else (),
         plans=_plans(planned, noise.sd, needed) if noise else (),
         seeds_for_power=needed,
+        most_seeds=most_seeds(rule.interval),
     )
 
 

@@ -8,7 +8,7 @@ from workbench.errors import Fault
 from workbench.experiments.draft import NOISE, SEEDS, UNDERPOWERED, ProposalDraft
 from workbench.experiments.noise import Noise
 from workbench.experiments.planned_rules import POWER, PlannedRule
-from workbench.experiments.rule_faults import stopping_text
+from workbench.experiments.rule_faults import most_seeds, stopping_text
 
 UNREACHABLE = 0.001
 """Chance below which an outcome counts as out of reach, whatever the truth is."""
@@ -55,7 +55,7 @@ class RuleReach:
     """Chance of ``supported`` at `effect`; None while the noise is unknown."""
     seeds_for_power: int | None
     """Fewest seeds an arm, at most, with power 0.8, where only the last look is moved; None if
-    unknown or above 100."""
+    unknown or above what the interval allows."""
     simulated: int | None
     """Experiments that the chances were counted in; None for a closed form or no chances."""
     mean_seeds: float | None
@@ -258,6 +258,7 @@ def _low_power(draft: ProposalDraft, reach: RuleReach, noise: Noise) -> str:
 def _more_seeds(planned: PlannedRule, reach: RuleReach, otherwise: str) -> str:
     needed, looks = reach.seeds_for_power, planned.rule.stopping.looks
     if needed is None:
-        return f"no 100 seeds an arm reach power {POWER:g}: use less noisy runs, {otherwise}"
+        most = most_seeds(planned.rule.interval)
+        return f"no {most} seeds an arm reach power {POWER:g}: use less noisy runs, {otherwise}"
     stopping = f" and {stopping_text([*looks[:-1], needed])}" if looks else ""
     return f"write seeds: {needed}{stopping} for power {POWER:g}, {otherwise}"

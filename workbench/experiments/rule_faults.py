@@ -7,6 +7,7 @@ the same, in its own words and without a line.
 import math
 from collections.abc import Iterator, Sequence
 
+from workbench.analysis.claims import IntervalKind
 from workbench.analysis.eprocess import critical_t
 from workbench.analysis.permutation import MOST_SPLITS, num_splits, smallest_p
 from workbench.errors import Fault
@@ -51,6 +52,13 @@ def rule_faults(draft: ProposalDraft, *, measure: str = MEASURE) -> Iterator[Fau
 def stopping_text(looks: Sequence[int]) -> str:
     """Return the stopping rule of these looks, as the form has it."""
     return f"{'fixed' if len(looks) == 1 else 'group'}({','.join(map(str, looks))})"
+
+
+def most_seeds(interval: IntervalKind) -> int:
+    """Return the most seeds an arm that the form and an interval allow."""
+    if interval != "perm_exact":
+        return MOST_SEEDS
+    return max(n for n in range(FEWEST, MOST_SEEDS) if num_splits(n, n) <= MOST_SPLITS)
 
 
 def _looks(draft: ProposalDraft) -> Iterator[Fault]:
@@ -102,18 +110,19 @@ def _exact(draft: ProposalDraft) -> Iterator[Fault]:
     looks = draft.looks
     if draft.interval != "perm_exact" or not looks:
         return
-    if not _is_exact(looks[-1]):
+    most = most_seeds("perm_exact")
+    if looks[-1] > most:
         yield draft.document.fault(
             INTERVAL,
             f"perm_exact at {_seeds(looks[-1])} an arm has too many splits to enumerate them",
-            f"write interval: welch_t, which is as good there, or end at {_most_exact()} seeds",
+            f"write interval: welch_t, which is as good there, or end at {most} seeds",
         )
         return
     level = _level(draft)
     if level is None or smallest_p(looks[0], looks[0]) <= level * (1 + 1e-9):
         return
     first = smallest_p(looks[0], looks[0])
-    sizes = range(looks[0], _most_exact() + 1)
+    sizes = range(looks[0], most + 1)
     able = next((n for n in sizes if smallest_p(n, n) <= level * (1 + 1e-9)), None)
     remedy = "write interval: welch_t"
     if able is not None:
@@ -250,11 +259,3 @@ def _interval(draft: ProposalDraft) -> str:
 
 def _seeds(n: int) -> str:
     return f"{n} seed{'' if n == 1 else 's'}"
-
-
-def _is_exact(n: int) -> bool:
-    return n <= MOST_SEEDS and num_splits(n, n) <= MOST_SPLITS
-
-
-def _most_exact() -> int:
-    return max(n for n in range(FEWEST, MOST_SEEDS) if _is_exact(n))
