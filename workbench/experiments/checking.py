@@ -138,6 +138,7 @@ def check(
         between += reach_faults(draft, noise.taken, _ceiling(recipe))
         between += contradictions.embargo(draft, today)
         warnings += power_doubts(draft, noise.taken, noise.measured)
+        warnings += doubts.about_noise(draft, noise.measured)
     found = [fault for file in files.values() for fault in file.faults]
     faults = in_file_order(_without_echoes(found, between))
     return Checked(
