@@ -96,7 +96,8 @@ def _print(entry: Entry, body: NoiseFloor, *, is_new: bool) -> None:
     where = f"{body.experiment[:4]} at full scale" if body.experiment else body.scale
     say(f"noise floor of {body.recipe}, {where}, {body.num_runs} repeats", bold=True)
     rows = []
-    for name, sd in body.spreads.items():
+    for name in sorted(body.spreads, key=lambda name: (name != "bpb_macro", name)):
+        sd = body.spreads[name]
         low, high = spread_bounds(sd, body.num_runs - 1)
         rows.append([name, f"{sd:.3g}", f"{low:.3g} to {high:.3g}", f"{2 * sd:.3g}"])
     if rows:

@@ -9,7 +9,7 @@ from typing import Literal
 from workbench.analysis.claims import sample_variance
 from workbench.data.build import build_corpus
 from workbench.data.corpus import Corpus
-from workbench.errors import ConflictError
+from workbench.errors import ConflictError, InvalidFileError
 from workbench.experiments.deviations import refuse_other_data
 from workbench.experiments.floors import floor_entries
 from workbench.experiments.repeat_import import read_repeats
@@ -63,7 +63,10 @@ def imported_floor(
         InvalidFileError: the file cannot be read.
         ConflictError: it was imported before for this configuration.
     """
-    data = file.read_bytes()
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise InvalidFileError(f"{file} cannot be read: {error.strerror}") from error
     known = ["bpb_macro", *(f"bpb_{domain}" for domain in corpus.domains)]
     repeats = read_repeats(decode(data, file.name), file.name, known=known, metric=metric)
     source = f"{file.name} sha256:{hashlib.sha256(data).hexdigest()}"
