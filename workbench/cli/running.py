@@ -170,6 +170,10 @@ def verdict(
             "--rule and the like go with --from-csv or --from-mlflow: an experiment's rule is "
             "registered"
         )
+    _decide(number, incomplete=incomplete)
+
+
+def _decide(number: str, *, incomplete: bool) -> None:
     from workbench.cli.outcomes import print_verdict
     from workbench.lab import Lab
 
