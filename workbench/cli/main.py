@@ -12,6 +12,7 @@ from workbench.cli import (
     demo,
     filing,
     keeping,
+    noise,
     planning,
     reading,
     reviewing,
@@ -30,7 +31,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _group in (filing, planning, changes, reviewing, running, reading, anchoring, keeping, demo):
+for _group in (
+    filing, planning, changes, reviewing, running, noise, reading, anchoring, keeping, demo,
+):  # fmt: skip
     _group.add_commands(app)
 
 

@@ -108,7 +108,7 @@ class Tracker:
         """
         # A failure is raised and told by us; the log would repeat it with a traceback.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-        with _quiet(), _explained(self._uri), alone(self._uri):
+        with quiet_mlflow(), _explained(self._uri), alone(self._uri):
             create_whole(self._uri, MlflowClient)
             use_write_ahead_log(self._uri)
             try:
@@ -390,7 +390,7 @@ def _quotable(value: str) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_mlflow() -> Iterator[None]:
     """Keep the migration's log lines and SQLAlchemy's notice to MLflow's authors off the screen."""
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
     levels = [logger.level for logger in loggers]
