@@ -52,6 +52,8 @@ READING = [
     DECIDE,
     ["status"],
     ["status", "--json"],
+    ["scoreboard"],
+    ["scoreboard", "--json"],
     ["publish"],
     ["chronicle"],
     ["chronicle", "1", "--check"],
