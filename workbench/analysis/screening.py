@@ -3,8 +3,33 @@
 Screening chooses what is run again; it never supports a verdict.
 """
 
+import math
+
 import numpy as np
+from scipy.special import stdtr
 from scipy.stats import false_discovery_control
+
+
+def improvement_p_value(
+    improvement: float, control: tuple[float, int], candidate: tuple[float, int]
+) -> float:
+    """Return the one-sided p-value of no improvement by Welch's t (Welch 1947); NaN without a test.
+
+    There is none where an arm has fewer than two values, nothing varies, or a number is not finite.
+
+    Args:
+        improvement: Of the candidate's mean over the control's, positive is better.
+        control: Its sample standard deviation and number of values.
+        candidate: The same of the candidate.
+    """
+    parts = [sd**2 / n if n > 1 else math.nan for sd, n in (control, candidate)]
+    total = math.fsum(parts)
+    if not (math.isfinite(improvement) and math.isfinite(total) and total > 0):
+        return math.nan
+    sizes = (control[1], candidate[1])
+    shares = [part / total for part in parts]
+    freedom = 1 / math.fsum(share**2 / (n - 1) for share, n in zip(shares, sizes, strict=True))
+    return float(stdtr(freedom, -improvement / math.sqrt(total)))
 
 
 def kept_by_false_discovery(p_values: list[float], rate: float) -> list[bool]:
