@@ -2,8 +2,9 @@
 
 import math
 
+import numpy as np
 import pytest
-from scipy.stats import ttest_ind_from_stats
+from scipy.stats import false_discovery_control, ttest_ind_from_stats
 
 from workbench.analysis.screening import improvement_p_value, kept_by_false_discovery
 
@@ -33,6 +34,14 @@ def test_values_that_are_no_test_are_refused() -> None:
         kept_by_false_discovery([0.1], 1)
     with pytest.raises(ValueError, match="between 0 and 1"):
         kept_by_false_discovery([1.5], 0.05)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_kept_are_those_that_scipy_keeps(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    p_values = generator.random(generator.integers(1, 40)) ** generator.integers(1, 5)
+    expected = false_discovery_control(p_values, method="bh") <= 0.1
+    assert kept_by_false_discovery([float(p) for p in p_values], 0.1) == expected.tolist()
 
 
 @pytest.mark.parametrize("improvement", [-0.03, 0.0, 0.004, 0.05])

@@ -5,9 +5,7 @@ Screening chooses what is run again; it never supports a verdict.
 
 import math
 
-import numpy as np
-from scipy.special import stdtr
-from scipy.stats import false_discovery_control
+from workbench.analysis.quantiles import student_tail
 
 
 def improvement_p_value(
@@ -29,7 +27,7 @@ def improvement_p_value(
     sizes = (control[1], candidate[1])
     shares = [part / total for part in parts]
     freedom = 1 / math.fsum(share**2 / (n - 1) for share, n in zip(shares, sizes, strict=True))
-    return float(stdtr(freedom, -improvement / math.sqrt(total)))
+    return student_tail(freedom, improvement / math.sqrt(total))
 
 
 def kept_by_false_discovery(p_values: list[float], rate: float) -> list[bool]:
@@ -42,8 +40,10 @@ def kept_by_false_discovery(p_values: list[float], rate: float) -> list[bool]:
     """
     if not 0 < rate < 1:
         raise ValueError(f"rate {rate!r} must lie between 0 and 1")
-    if not p_values:
-        return []
-    known = np.nan_to_num(np.array(p_values, dtype=float), nan=1.0)
-    kept = false_discovery_control(known, method="bh") <= rate
-    return [bool(one) and not np.isnan(p) for one, p in zip(kept, p_values, strict=True)]
+    if any(not (math.isnan(p) or 0 <= p <= 1) for p in p_values):
+        raise ValueError(f"p-values {p_values!r} must lie between 0 and 1")
+    num = len(p_values)
+    rising = sorted(p for p in p_values if not math.isnan(p))
+    # Benjamini and Hochberg (1995), eq. 1: the largest p that is at most its rank's share.
+    most = max((p for rank, p in enumerate(rising, 1) if p <= rank * rate / num), default=-1.0)
+    return [p <= most for p in p_values]
