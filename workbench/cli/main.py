@@ -17,6 +17,7 @@ from workbench.cli import (
     reading,
     reviewing,
     running,
+    scoring,
 )
 from workbench.errors import StoreUnavailableError, WorkbenchError
 
@@ -32,7 +33,7 @@ app = typer.Typer(
 )
 
 for _group in (
-    filing, planning, changes, reviewing, running, noise, reading, anchoring, keeping, demo,
+    filing, planning, changes, reviewing, running, noise, reading, scoring, anchoring, keeping, demo,
 ):  # fmt: skip
     _group.add_commands(app)
 
