@@ -15,6 +15,7 @@ from workbench.cli import (
     reading,
     reviewing,
     running,
+    watching,
 )
 from workbench.errors import StoreUnavailableError, WorkbenchError
 
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _group in (filing, changes, reviewing, running, reading, anchoring, keeping, demo):
+for _group in (filing, changes, reviewing, running, watching, reading, anchoring, keeping, demo):
     _group.add_commands(app)
 
 

@@ -13,6 +13,7 @@ from workbench.experiments.locks import stage_lock
 from workbench.experiments.plan import ExperimentPlan, refuse_outdated
 from workbench.experiments.progress import Progress
 from workbench.experiments.promotion import Promoter, required_promotion
+from workbench.experiments.published_outcomes import publish_validation
 from workbench.experiments.runs import Runner
 from workbench.experiments.summaries import RunsReport, SweepReport
 from workbench.experiments.verdicts import Bench, decide_verdict
@@ -114,6 +115,10 @@ class Campaign:
                 begin=lambda: self._watch().record("verdict"),
             )
             return decide_verdict(bench, incomplete=incomplete)
+
+    def publish_outcomes(self) -> None:
+        """Give MLflow, once there is a verdict, the validation metrics held back from it."""
+        publish_validation(self.ledger, self.layout, self.tracker, self.plan.subject)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
