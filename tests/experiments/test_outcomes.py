@@ -174,20 +174,12 @@ def test_steps_that_were_thrown_away_are_not_shown(
 
 
 def test_run_tells_no_validation_value_before_the_verdict(
-    finished_lab: LabFolder, decided_lab_after: Callable[[LabFolder], None]
+    finished_lab: LabFolder,
 ) -> None:
     lab = finished_lab.open()
     assert {line.value for line in lab.run("1").runs} == {None}
-    decided_lab_after(finished_lab)
+    lab.verdict("1")
     assert {line.value for line in lab.run("1").runs} <= values(finished_lab)
-
-
-@pytest.fixture
-def decided_lab_after() -> Callable[[LabFolder], None]:
-    def decide(lab: LabFolder) -> None:
-        lab.open().verdict("1")
-
-    return decide
 
 
 def test_run_at_work_shows_the_trend_of_its_loss_and_not_its_level(

@@ -61,9 +61,9 @@ def test_looking_whether_it_is_held_stops_nobody_from_training(
         monkeypatch.setattr(fcntl, "flock", letting_go)
         with exclusive(tmp_path):
             assert asked[-1] == fcntl.LOCK_EX
-    with exclusive(tmp_path), pytest.raises(ConflictError, match="another process"):
-        with exclusive(tmp_path):
-            pass
+    refused = pytest.raises(ConflictError, match="another process")
+    with exclusive(tmp_path), refused, exclusive(tmp_path):
+        pass
 
 
 def test_evaluations_are_read_while_they_are_written(tmp_path: Path) -> None:

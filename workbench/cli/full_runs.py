@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from textwrap import wrap
 from typing import Any
 
 from workbench.cli.show import print_table, say, seconds
@@ -32,7 +33,7 @@ def print_runs(report: RunsReport) -> None:
         print_table(headings, rows)
         return
     print_table(headings[:-1], [row[:-1] for row in rows])
-    say("What compares the arms is hidden until the verdict (health shows the rest, outcomes all).")
+    say("Validation values are hidden until the verdict (workbench health, outcomes).")
 
 
 def print_health(report: ExperimentHealth) -> None:
@@ -103,20 +104,33 @@ def _incident_lines(runs: Sequence[RunHealth]) -> Iterator[str]:
 
 def exposure_lines(curtain: Curtain, *, by: str, why: str) -> Iterator[str]:
     """Yield what opening the outcomes of an experiment means, before anybody decides."""
-    yield f"{curtain.experiment} has no verdict yet. This shows validation values by arm of"
-    yield f"{len(curtain.runs)} confirmatory runs, and first records that {by} opened them: {why}"
-    if curtain.known.timing == "outcomes_seen":
-        seen = curtain.known.rests_on[0]
-        yield "  An amendment after it makes the verdict exploratory and void, as one already"
-        yield f"  would since the {seen.kind} (entry {seen.sequence})."
-    else:
-        yield "  From now on an amendment counts as made after outcomes were seen: it makes the"
-        yield "  verdict exploratory and void."
-    yield "  The verdict itself stays confirmatory: its rule reads the sealed test split."
-    yield "  The chronicle shows who looked, when and why, and from then on these values."
+    opening = (
+        f"{curtain.experiment} has no verdict yet. This shows validation values by arm of "
+        f"{len(curtain.runs)} confirmatory runs, and first records that {by} opened them: {why}"
+    )
+    paragraphs = [
+        opening,
+        _effect(curtain),
+        "The verdict itself stays confirmatory: its rule reads the sealed test split.",
+        "The chronicle will show who looked, when and why, and what was opened.",
+    ]
     if curtain.exposures:
         times = "once" if curtain.exposures == 1 else f"{curtain.exposures} times"
-        yield f"  Validation outcomes were opened {times} before."
+        paragraphs.append(f"Validation outcomes were opened {times} before.")
+    for place, paragraph in enumerate(paragraphs):
+        indent = "  " if place else ""
+        yield from wrap(paragraph, 79, initial_indent=indent, subsequent_indent=indent)
+
+
+def _effect(curtain: Curtain) -> str:
+    void = "makes the verdict exploratory and void"
+    if curtain.known.timing == "outcomes_seen":
+        seen = curtain.known.rests_on[0]
+        return (
+            f"From now on an amendment {void}, as it already does since the {seen.kind} (entry "
+            f"{seen.sequence})."
+        )
+    return f"From now on an amendment counts as made after outcomes were seen, and {void}."
 
 
 def outcomes_json(found: Outcomes) -> dict[str, Any]:
@@ -131,9 +145,10 @@ def outcomes_json(found: Outcomes) -> dict[str, Any]:
     }
 
 
-def print_points(points: Sequence[ValidationPoint]) -> None:
-    """Print validation values, a line an evaluation."""
-    metrics = list(dict.fromkeys(metric for point in points for metric in point.values))
+def print_points(points: Sequence[ValidationPoint], *, primary: str) -> None:
+    """Print validation values, a line an evaluation, the primary metric first."""
+    found = dict.fromkeys(metric for point in points for metric in point.values)
+    metrics = sorted(found, key=lambda metric: metric != primary)
     shown = metrics[:MOST_METRICS]
     rows = [
         [

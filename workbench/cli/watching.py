@@ -77,7 +77,7 @@ def outcomes(
         return
     if found.exposure is not None:
         say(f"Recorded: exposure, entry {found.exposure.sequence}  {found.exposure.id}")
-    print_points(found.points)
+    print_points(found.points, primary=curtain.metric)
 
 
 def _ask(number: str, *, as_json: bool) -> None:

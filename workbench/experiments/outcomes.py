@@ -9,7 +9,8 @@ from workbench.errors import ConflictError, InvalidFileError, NotFoundError
 from workbench.experiments.attempts import Attempt, RunHistory, histories
 from workbench.layout import Layout
 from workbench.registry.amended import Course, Known, course_of
-from workbench.registry.entries import Exposure, Mode, Verdict
+from workbench.registry.entries import Exposure, Mode, Registration, Verdict
+from workbench.registry.frontmatter import parse_proposal
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry, LogSource
 from workbench.training.run_folder import evaluations_path, read_evaluations
@@ -30,6 +31,8 @@ class Curtain:
     """Runs that have validation values, in the order in which they started; never empty."""
     known: Known
     """What the log says was known of outcomes before."""
+    metric: str
+    """The primary one; empty where nothing is registered."""
     exposures: int
     """How often validation outcomes were opened before."""
 
@@ -86,12 +89,14 @@ def curtain(source: LogSource, layout: Layout, subject: str, *, mode: Mode) -> C
     if open_to_all:
         access = "exploratory" if mode == "exploratory" else "decided"
     exposures = source.entries(kind=Exposure.kind, subject=subject)
+    course = course_of(source, subject)
     return Curtain(
         experiment=subject,
         mode=mode,
         access=access,
         runs=runs,
-        known=course_of(source, subject).known(),
+        known=course.known(),
+        metric=_primary_metric(course),
         exposures=sum(_opens_validation(entry) for entry in exposures),
     )
 
@@ -206,6 +211,14 @@ def _is_evaluated(history: RunHistory, folder: Path) -> bool:
 
 def _opens_validation(entry: Entry) -> bool:
     return isinstance(entry.body, Exposure) and entry.body.what == "validation_outcomes"
+
+
+def _primary_metric(course: Course) -> str:
+    in_force = course.in_force()
+    if in_force is None or not isinstance(in_force.body, Registration):
+        return ""
+    document = in_force.body.proposal
+    return parse_proposal(document.text, document.path).measures.primary.metric
 
 
 def _refs(course: Course) -> list[str]:
