@@ -90,8 +90,9 @@ def promote(number: Number, exploratory: Exploratory = False) -> None:
 
 
 def run(number: Number, exploratory: Exploratory = False) -> None:
-    """Run both arms at full scale on every registered seed, or what is left of them."""
+    """Run both arms at full scale, look where the registered rule does, and stop where it says."""
     from workbench.cli.full_runs import print_runs
+    from workbench.cli.outcomes import print_looks
     from workbench.lab import Lab
 
     with live_progress() as progress, _continuable():
@@ -100,6 +101,7 @@ def run(number: Number, exploratory: Exploratory = False) -> None:
         say(sentence)
     _say_deviations(report.deviations)
     print_runs(report)
+    print_looks(report.looks)
     if not exploratory:
         say(f"Next: workbench verdict {number}")
 
