@@ -1,4 +1,4 @@
-"""Leakage: no code path but a registered look reaches the sealed split, and nothing of it comes out.
+"""Leakage: only a registered look reaches the sealed split, and nothing of it comes out.
 
 Statically, by the names that every module uses; dynamically, by an audit hook that sees every file
 that Python opens, whichever way.

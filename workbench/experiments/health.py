@@ -1,7 +1,7 @@
 """How full-scale runs are doing, told without an outcome.
 
 An outcome is a number that compares the arms: a validation metric by arm, and the level of the
-training loss, which says nearly the same. Neither is read here (docs/decisions/0012).
+training loss, which says nearly the same. Neither is read here (docs/decisions/0013).
 """
 
 import math
