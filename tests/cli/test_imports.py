@@ -59,6 +59,8 @@ READING = [
     ["status", "--json"],
     ["scoreboard"],
     ["scoreboard", "--json"],
+    ["health", "1"],
+    ["health", "1", "--json"],
     ["publish"],
     ["chronicle"],
     ["chronicle", "1", "--check"],
@@ -84,6 +86,11 @@ def outcomes(
 def test_reading_and_filing_load_nothing_heavy(registered_lab: LabFolder) -> None:
     for command, outcome in zip(READING, outcomes(registered_lab, READING), strict=True):
         assert (command, *outcome) == (command, 0, [])
+
+
+def test_opening_outcomes_loads_nothing_heavy(finished_lab: LabFolder) -> None:
+    commands = [["health", "1"], ["outcomes", "1", "--why", "a doubt", "--yes"]]
+    assert outcomes(finished_lab, commands, blocked=EXTRA) == [(0, [])] * 2
 
 
 def test_amending_and_withdrawing_load_nothing_heavy(registered_lab: LabFolder) -> None:

@@ -1,6 +1,5 @@
 """Exploratory work always runs, is marked for ever, and never supports a verdict."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,22 +9,6 @@ from workbench.errors import ConflictError, NotRegisteredError
 from workbench.experiments.summaries import SweepReport
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="session")
-def explored_stage(
-    filed_stage: LabFolder, one_thread: None, tmp_path_factory: pytest.TempPathFactory
-) -> LabFolder:
-    """An unregistered proposal, explored up to full scale."""
-    lab = filed_stage.copy(tmp_path_factory.mktemp("explored"))
-    for step in ("sweep", "promote", "run"):
-        getattr(lab.open(), step)("1", exploratory=True)
-    return lab
-
-
-@pytest.fixture
-def explored_lab(explored_stage: LabFolder, use: Callable[[LabFolder], LabFolder]) -> LabFolder:
-    return use(explored_stage)
 
 
 def test_explored_entries_all_say_so_and_rest_on_no_registration(explored_lab: LabFolder) -> None:

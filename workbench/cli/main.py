@@ -18,6 +18,7 @@ from workbench.cli import (
     reviewing,
     running,
     scoring,
+    watching,
 )
 from workbench.errors import StoreUnavailableError, WorkbenchError
 
@@ -33,7 +34,8 @@ app = typer.Typer(
 )
 
 for _group in (
-    filing, planning, changes, reviewing, running, noise, reading, scoring, anchoring, keeping, demo,
+    filing, planning, changes, reviewing, running, noise, watching, reading, scoring,
+    anchoring, keeping, demo,
 ):  # fmt: skip
     _group.add_commands(app)
 

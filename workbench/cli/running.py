@@ -8,7 +8,7 @@ import typer
 
 from workbench.cli import outside_options as others
 from workbench.cli.filing import Number
-from workbench.cli.show import live_progress, print_table, say, seconds
+from workbench.cli.show import live_progress, print_table, say
 
 Exploratory = Annotated[
     bool,
@@ -91,6 +91,7 @@ def promote(number: Number, exploratory: Exploratory = False) -> None:
 
 def run(number: Number, exploratory: Exploratory = False) -> None:
     """Run both arms at full scale, look where the registered rule does, and stop where it says."""
+    from workbench.cli.full_runs import print_runs
     from workbench.cli.outcomes import print_looks
     from workbench.lab import Lab
 
@@ -99,18 +100,7 @@ def run(number: Number, exploratory: Exploratory = False) -> None:
     for sentence in report.recovered:
         say(sentence)
     _say_deviations(report.deviations)
-    rows = [
-        [
-            line.run,
-            str(line.attempts),
-            line.outcome,
-            f"{line.last_step}/{line.planned_steps}",
-            "" if line.value is None else f"{line.value:.4f}",
-            seconds(line.device_seconds),
-        ]
-        for line in report.runs
-    ]
-    print_table(["run", "attempts", "outcome", "step", f"validation {report.metric}", "time"], rows)
+    print_runs(report)
     print_looks(report.looks)
     if not exploratory:
         say(f"Next: workbench verdict {number}")

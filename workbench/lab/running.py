@@ -96,7 +96,11 @@ class Running(OpenedLab):
             ConflictError: there is a verdict already, or runs are missing.
         """
         with self._campaign(number, at="verdict", exploratory=False, progress=progress) as campaign:
-            return campaign.verdict(incomplete=incomplete)
+            try:
+                return campaign.verdict(incomplete=incomplete)
+            finally:
+                # Also when it was given before: who gave it may not have lived to do this.
+                campaign.publish_outcomes()
 
     @contextmanager
     def _campaign(

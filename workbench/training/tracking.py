@@ -183,9 +183,14 @@ class Tracker:
             for begin in range(0, len(items), _ITEMS_A_BATCH):
                 self._client.log_batch(run_id, tags=items[begin : begin + _ITEMS_A_BATCH])
 
-    def recorder(self, run_id: str) -> "MlflowRecorder":
-        """Return a recorder that writes to the run."""
-        return MlflowRecorder(self._client, self._uri, run_id)
+    def recorder(self, run_id: str, *, time: float = 0.0) -> "MlflowRecorder":
+        """Return a recorder that writes to the run.
+
+        Args:
+            run_id: The run.
+            time: Seconds since 1970 of evaluations that come before any telemetry.
+        """
+        return MlflowRecorder(self._client, self._uri, run_id, began=time)
 
     def finish(self, run_id: str, status: Status, *, outcome: str = "") -> str:
         """End a run and return the status that it now has: a terminal one is never overwritten.
@@ -286,6 +291,7 @@ class MlflowRecorder:
         uri: str,
         run_id: str,
         *,
+        began: float = 0.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.run_id = run_id
@@ -296,7 +302,7 @@ class MlflowRecorder:
         self._tags: dict[str, str] = {}
         self._non_finite: dict[str, int] = {}
         self._last_step = 0
-        self._last_time_ms = 0
+        self._last_time_ms = int(began * 1000)
         self._flushed_at = monotonic()
 
     def telemetry(self, row: TelemetryRow) -> None:
