@@ -86,3 +86,28 @@ def test_explored_run_without_a_promotion_names_the_exploratory_command(
     with pytest.raises(ConflictError) as refused:
         registered_lab.open().run("1", exploratory=True)
     assert refused.value.remedy == "workbench promote 0001 --exploratory"
+
+
+def test_exploring_after_a_verdict_leaves_it_standing(decided_lab: LabFolder) -> None:
+    """Runs of the same names in the other mode are no evidence, neither for it nor against it."""
+    lab = decided_lab.open()
+    lab.sweep("1", exploratory=True)
+    lab.promote("1", exploratory=True)
+    lab.run("1", exploratory=True)
+    modes = {body.mode for body in decided_lab.bodies("run_started")}
+    assert modes == {"confirmatory", "exploratory"}
+    assert lab.verify().passed
+
+
+def test_exploring_before_a_registration_leaves_its_verdict_standing(
+    explored_lab: LabFolder,
+) -> None:
+    lab = explored_lab.open()
+    lab.register("1")
+    lab.sweep("1")
+    lab.promote("1")
+    lab.run("1")
+    lab.verdict("1")
+    modes = {body.mode for body in explored_lab.bodies("run_started")}
+    assert modes == {"confirmatory", "exploratory"}
+    assert lab.verify().passed

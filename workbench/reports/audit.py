@@ -120,7 +120,10 @@ def check_mode(claim: Claim) -> Iterator[str]:
     yield from mode_faults(facts, claim.verdict.value)
     if claim.verdict.value.mode == "exploratory" and not facts.course.late():
         return
-    used = {seed.run for seed in seeds_of(claim.verdict.value)}
+    # Whoever explores the same question has runs of the same names: they support nothing, and harm
+    # nothing. What the runs of a verdict must be otherwise is check 5.
+    registered = {start.value.run for start in confirmatory_starts(facts)}
+    used = {seed.run for seed in seeds_of(claim.verdict.value)} - registered
     parts = [(f"look {look.value.number}", look.value.mode) for look in facts.looks]
     parts += [("promotion", facts.promotion.value.mode)] if facts.promotion else []
     parts += [(f"run {s.value.run}", s.value.mode) for s in facts.starts if s.value.run in used]
