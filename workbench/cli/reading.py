@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from workbench.cli.show import print_json, print_table, read_text, say, seconds
+from workbench.cli.show import print_json, print_table, read_text, say, say_wrapped, seconds
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 
@@ -156,7 +156,7 @@ def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:
         print_json(values)
     else:
         for line in lines:
-            say(line)
+            say_wrapped(line)
     if not passed:
         raise typer.Exit(6)
 

@@ -86,6 +86,7 @@ def _unreadable(facts: ExperimentFacts, lacking: Sequence[HiddenEntry]) -> Audit
         subject=facts.experiment,
         passed=not several,
         detail=f"{several}NOT RECOMPUTED: it rests on {numbers}{more}, {lacking[0].why}",
+        recomputed=False,
         sources=tuple(source_of(entry) for entry in verdicts),
     )
 
