@@ -23,9 +23,10 @@ def test_register_under_embargo_says_what_stays_public(
     assert "workbench reveal 0001" in said.out
     said = workbench("status", lab=filed_lab)
     assert "embargo until" in said.out
-    said = workbench("reveal", "1", "--json", lab=filed_lab)
+    assert workbench("reveal", "1", "--json", lab=filed_lab).code == 5
+    said = workbench("reveal", "1", "--json", "--yes", lab=filed_lab)
     assert strict(said.out) == {
-        "experiment": SUBJECT, "entry": 4, "until": "2099-12-31", "num_entries": 1,
+        "experiment": SUBJECT, "entry": 4, "until": "2099-12-31", "num_entries": 1, "lost": [],
     }  # fmt: skip
 
 
@@ -39,13 +40,28 @@ def test_reveal_says_what_comes_next_and_twice_is_refused(
     filed_lab: LabFolder, workbench: Command
 ) -> None:
     workbench("register", "1", *EMBARGO, lab=filed_lab)
-    said = workbench("reveal", "1", "--reason", "accepted", lab=filed_lab)
+    refused = workbench("reveal", "1", "--reason", "accepted", lab=filed_lab)
+    assert (refused.code, filed_lab.entries("reveal")) == (5, [])
+    assert "workbench reveal 1 --reason … --yes" in refused.err
+    dry = workbench("reveal", "1", "--dry-run", lab=filed_lab)
+    assert (dry.code, filed_lab.entries("reveal")) == (0, [])
+    said = workbench("reveal", "1", "--reason", "accepted", "--yes", lab=filed_lab)
     assert said.code == 0
-    assert "to be published  1 entries with their content" in said.out
+    assert said.out.startswith(dry.out)
+    assert "to be published  1 entry with content" in said.out
     assert "Next: workbench publish" in said.out
     again = workbench("reveal", "1", lab=filed_lab)
     assert again.code == 5
     assert "no embargo" in again.err
+
+
+def test_reveal_says_what_is_lost_for_ever(filed_lab: LabFolder, workbench: Command) -> None:
+    workbench("register", "1", *EMBARGO, lab=filed_lab)
+    why = ["--what", "legal_order", "--reason", "ordered", "--yes"]
+    workbench("redact", "2", *why, lab=filed_lab)
+    said = workbench("reveal", "1", "--yes", lab=filed_lab)
+    assert "to be published  0 entries with content" in said.out
+    assert "lost for ever    the content of 1 entry: #2" in said.out
 
 
 def test_redact_shows_what_is_lost_and_what_is_not_erased_then_asks(
@@ -95,7 +111,13 @@ def test_keys_rotate_and_show(registered_lab: LabFolder, workbench: Command) -> 
     before = strict(workbench("keys", "show", "--json", lab=registered_lab).out)
     assert [line["role"] for line in before] == ["log", "author"]
     arguments = ["keys", "rotate", "log", "--why", "compromise", "--reason", "a laptop was stolen"]
-    said = workbench(*arguments, lab=registered_lab)
+    refused = workbench(*arguments, lab=registered_lab)
+    assert refused.code == 5
+    assert "a backup of the keys from before no longer serves" in refused.out
+    assert "workbench keys rotate log --why compromise --reason … --yes" in refused.err
+    assert workbench(*arguments, "--dry-run", lab=registered_lab).code == 0
+    assert registered_lab.entries("key_rotation") == []
+    said = workbench(*arguments, "--yes", lab=registered_lab)
     assert (said.code, said.err) == (0, "")
     assert "signed by both keys" in said.out
     assert "A key was stolen" in said.out
@@ -115,7 +137,15 @@ def test_keys_rotate_without_a_reason_is_refused(
     registered_lab: LabFolder, workbench: Command
 ) -> None:
     said = workbench(
-        "keys", "rotate", "author", "--why", "scheduled", "--reason", " ", lab=registered_lab
+        "keys",
+        "rotate",
+        "author",
+        "--why",
+        "scheduled",
+        "--reason",
+        " ",
+        "--yes",
+        lab=registered_lab,
     )
     assert said.code == 3
     assert len(registered_lab.entries()) == 3

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from workbench.errors import ConflictError, InvalidFileError
-from workbench.experiments.embargoes import Revealed
+from workbench.experiments.embargoes import DraftReveal, Revealed
 from workbench.experiments.succession import Succession
 from workbench.lab.opened import OpenedLab
 from workbench.registry.log import Entry
@@ -16,6 +16,16 @@ from workbench.registry.successor import Forerunner
 
 class Keeping(OpenedLab):
     """Embargoes that end, entries that must be erased, keys that change."""
+
+    def draft_reveal(self, number: str) -> DraftReveal:
+        """Return what ending the embargo of an experiment would publish; writes nothing.
+
+        Raises:
+            ConflictError: no embargo of it stands.
+        """
+        from workbench.experiments.embargoes import draft_reveal
+
+        return draft_reveal(self.source(), self.layout.experiment(number).name)
 
     def reveal(self, number: str, *, reason: str = "") -> Revealed:
         """End the embargo of an experiment; the next publication holds its content.
