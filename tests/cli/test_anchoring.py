@@ -225,6 +225,7 @@ def test_kept_chronicle_convicts_a_log_that_was_cut_back(
         said = workbench("verify", "--report", str(path), lab=decided_lab)
         assert said.code == 0
         assert "1 in kept reports" in said.out
+        assert f"not later than    the moment you kept {path}, which prints the head (" in said.out
     text = kept.read_text("utf-8")
     (size,) = {e.sequence + 1 for e in decided_lab.entries() if f"\n{e.sequence + 1}\n" in text}
     kept.write_text(text.replace(f"\n{size}\n", f"\n{size - 1}\n"), "utf-8")
@@ -258,8 +259,12 @@ def test_head_stamped_by_two_authorities_bounds_the_registration(
     assert "2 by time stamp" in said.out
     assert "time stamp by CN=First TSA (checked up to a root certificate" in said.out
     assert "own clock" not in said.out
-    said = workbench("verify", lab=published_lab)
-    assert "not checked against a root certificate: give one with --tsa-root" in said.out
+    for arguments in ((), ("--from", "registry")):
+        said = workbench("verify", *arguments, lab=published_lab)
+        (told,) = (line for line in said.out.splitlines() if "not later than" in line)
+        assert told.startswith("  not later than    20")
+        assert "Z?, time stamp by CN=" in told
+        assert "not checked against a root certificate: give one with --tsa-root PEM" in told
 
 
 def test_authority_that_fails_after_another_leaves_what_was_got(
@@ -312,6 +317,7 @@ def test_without_the_extra_stamps_are_listed_as_unchecked(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     said = workbench("verify", lab=published_lab)
     assert said.code == 0
+    assert "not later than    a time that was not read, time stamp by" in said.out
     assert "not checked: pip install 'pretrain-workbench[timestamps]'" in said.out
     said = workbench("anchor", "--tsa", "http://127.0.0.1:9/", lab=published_lab)
     assert (said.code, "pretrain-workbench[timestamps]" in said.err) == (7, True)

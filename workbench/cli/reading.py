@@ -133,6 +133,8 @@ def _lab_to_verify() -> Any:
 
 def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_json: bool) -> None:
     """Verify published files alone. Neither the lab nor, without a verdict, the analysis starts."""
+    from workbench.cli.stamps import stamps_when_met
+    from workbench.registry.anchored import AnchorTrust
     from workbench.registry.log import LogSource
     from workbench.registry.places import place_of
     from workbench.registry.published import PublishedLog
@@ -149,7 +151,7 @@ def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_j
         return verify_lab(log, vkey=vkey, kept_head=named, audit=audit)
 
     place = place_of(text)
-    now = datetime.now(UTC)
+    now, trust = datetime.now(UTC), trust or AnchorTrust(stamps=stamps_when_met())
     report = verify_published(
         place, audit=audit, vkey=key or None, kept_head=kept, now=now, trust=trust
     )

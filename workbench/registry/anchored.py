@@ -242,7 +242,7 @@ class _Search:
         remark = f"not checked: {INSTALL}"
         if reader is not None:
             stamp = reader.read_stamp(kept.response, message)
-            remark = "not checked against a root certificate: give one with --tsa-root"
+            remark = "not checked against a root certificate: give one with --tsa-root PEM"
             if self._trust.tsa_roots:
                 remark = "no root certificate that you gave vouches for it"
                 with contextlib.suppress(IntegrityError):

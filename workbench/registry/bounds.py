@@ -7,7 +7,6 @@ from workbench.registry.anchored import AnchoredHead, shown, words
 from workbench.registry.entries import Anchor, Registration, RunStarted
 from workbench.registry.log import Entry
 
-_KEPT = "when you kept it"
 KIND_ORDER = ("rfc3161", "witness", "git", "report")
 
 
@@ -33,9 +32,7 @@ class RegistrationBounds:
         """Yield the bounds, one line each, the registration first."""
         yield f"bound     {self.experiment}: registered as entry {self.sequence}"
         for anchor in self.not_later:
-            when = shown(anchor.moment) or (_KEPT if anchor.kind == "report" else "a time unknown")
-            mark = "" if anchor.trusted else "?"
-            yield f"  not later than    {when}{mark}, {words(anchor)} ({anchor.remark})"
+            yield f"  not later than    {_words(anchor)} ({anchor.remark})"
         if self.seed_head_size is not None and self.num_runs:
             yield (
                 f"  before its runs   the seeds of {self.num_runs} run attempts derive from the "
@@ -66,6 +63,14 @@ def registration_bounds(
         elif isinstance(entry.body, RunStarted) and entry.body.mode == "confirmatory":
             told.num_runs += 1
     return tuple(_bounds(told, anchors) for told in found.values())
+
+
+def _words(anchor: AnchoredHead) -> str:
+    if anchor.kind == "report":
+        return f"the moment you kept {anchor.by}, which prints the head"
+    if not anchor.moment:
+        return f"a time that was not read, {words(anchor)}"
+    return f"{shown(anchor.moment)}{'' if anchor.trusted else '?'}, {words(anchor)}"
 
 
 @dataclass
