@@ -215,6 +215,15 @@ def test_findings_are_listed_one_a_line_and_counted_by_kind(story: LogFolder) ->
     ]
 
 
+def test_named_witness_who_signed_nothing_is_named(story: LogFolder) -> None:
+    keep_cosigned(story.published, _log(story), _cosigned(story, W1), W1.verifier)
+    found = _find(story, witnesses=(str(W1.verifier), str(W2.verifier)))
+    assert found.faults == ()
+    told = f"note      no cosignature by {W2.name}: ask them for their last head"
+    for lines in (found.lines(), found.summary()):
+        assert [line for line in lines if line.startswith("note")] == [told]
+
+
 def test_kept_note_without_a_cosignature_by_its_key_is_a_fault(story: LogFolder) -> None:
     path = keep_cosigned(story.published, _log(story), _cosigned(story, W1), W1.verifier)
     path.write_text(_log(story).head().note, "utf-8")
