@@ -90,7 +90,9 @@ class AnchorFindings:
         yield from self._remarks()
 
     def _remarks(self) -> Iterator[str]:
-        """Yield who said nothing, and every fault."""
+        """Yield how git's dates come about, who said nothing, and every fault."""
+        if any(anchor.kind == "git" for anchor in self.anchors):
+            yield "          a git commit is dated by the machine that made it"
         for name in self.silent:
             yield f"note      no cosignature by {name}: ask them for their last head"
         for fault in self.faults:
@@ -204,7 +206,7 @@ class _Search:
                     moment=change.time,
                     by=name,
                     trusted=False,
-                    remark=f"dated by the machine that made it; {shared}",
+                    remark=shared,
                     where=change.commit,
                 )
             )
