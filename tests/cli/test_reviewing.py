@@ -72,7 +72,7 @@ def test_approve_records_each_reviewer_once_and_then_it_runs(
     assert "Nothing to record" in again.out
     assert "none by second" in workbench("sweep", "1", lab=reviewed_lab).err
     said = workbench("approve", "1", "--key", str(keys["second"]), "--yes", lab=reviewed_lab)
-    assert "Approved. Next: workbench sweep 1" in said.out
+    assert "Approved. Next: workbench sweep 0001" in said.out
     bodies = reviewed_lab.bodies("approval")
     assert [body.reviewer for body in bodies] == ["first", "second"]
     assert [entry.refs for entry in reviewed_lab.entries("approval")] == [(registered.leaf,)] * 2
@@ -105,6 +105,30 @@ def test_approve_elsewhere_travels_as_a_note(
     assert "first approves the registration" in said.out
     (body,) = reviewed_lab.bodies("approval")
     assert body == Approval(reviewer="first", note=note.read_text("utf-8"))
+
+
+def test_approve_after_a_withdrawal_is_refused(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command, tmp_path: Path
+) -> None:
+    note = tmp_path / "second.txt"
+    second = ("approve", "1", "--key", str(keys["second"]), "--yes")
+    assert workbench(*second, "--out", str(note), lab=reviewed_lab).code == 0
+    workbench("approve", "1", "--key", str(keys["first"]), "--yes", lab=reviewed_lab)
+    workbench("withdraw", "1", "--reason", "no budget", "--yes", lab=reviewed_lab)
+    for arguments in (second, ("approve", "1", "--note", str(note))):
+        said = workbench(*arguments, lab=reviewed_lab)
+        assert (said.code, "was withdrawn" in said.err) == (5, True)
+    assert len(reviewed_lab.entries("approval")) == 1
+
+
+def test_approved_and_withdrawn_names_nothing_to_run(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command
+) -> None:
+    for path in keys.values():
+        workbench("approve", "1", "--key", str(path), "--yes", lab=reviewed_lab)
+    workbench("withdraw", "1", "--reason", "no budget", "--yes", lab=reviewed_lab)
+    said = workbench("approve", "1", lab=reviewed_lab)
+    assert "Approved. Nothing of it is to run." in said.out
 
 
 def test_approve_without_a_person_signs_nothing(

@@ -100,8 +100,14 @@ def print_recorded(given: Sequence[Given], entries: Sequence[Entry], *, asked: b
         say("Nothing to record: that was approved before.")
 
 
-def print_promises(promises: Sequence[Promise], number: str, *, as_json: bool) -> None:
-    """Print who approved what and who still may."""
+def print_promises(promises: Sequence[Promise], following: str, *, as_json: bool) -> None:
+    """Print who approved what and who still may.
+
+    Args:
+        promises: What was promised.
+        following: The command that comes next, empty where nothing does.
+        as_json: Print it for another program.
+    """
     if as_json:
         print_json([_plain(promise) for promise in promises])
         return
@@ -119,7 +125,7 @@ def print_promises(promises: Sequence[Promise], number: str, *, as_json: bool) -
     ]
     print_table(["entry", "approvals", "approved by", "may still approve"], rows)
     if all(promise.is_approved for promise in promises):
-        say(f"Approved. Next: workbench sweep {number}")
+        say(f"Approved. Next: {following}" if following else "Approved. Nothing of it is to run.")
 
 
 def _plain(promise: Promise) -> dict[str, object]:

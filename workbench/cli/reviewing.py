@@ -48,7 +48,8 @@ def approve(
     entries = lab.approve(given) if given else []
     if not as_json:
         approving.print_recorded(given, entries, asked=bool(key or note))
-    approving.print_promises(lab.approvals(number), number, as_json=as_json)
+    following = lab.next_command(number)
+    approving.print_promises(lab.approvals(number), following, as_json=as_json)
 
 
 def schema(

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.errors import ConflictError, IntegrityError, NotRegisteredError
-from workbench.experiments.registered import registration_entry
+from workbench.experiments.registered import refuse_withdrawn, registration_entry
+from workbench.registry.amended import course_of
 from workbench.registry.approvals import (
     Promise,
     approval_note,
@@ -68,10 +69,12 @@ def unapproved_by(source: LogSource, experiment: str, key: SigningKey) -> tuple[
 
     Raises:
         NotRegisteredError: the experiment is not registered.
-        ConflictError: it needs no approval, cannot be read here, or the key is no reviewer's.
+        ConflictError: it needs no approval, was withdrawn, cannot be read here, or the key is no
+            reviewer's.
     """
     registration = _required_registration(source, experiment)
     rule = _required_rule(registration)
+    refuse_withdrawn(course_of(source, experiment), experiment)
     reviewer = next((n for n, vkey in rule.reviewers.items() if vkey == str(key.verifier)), None)
     if reviewer is None:
         raise ConflictError(
@@ -100,9 +103,11 @@ def given_in(source: LogSource, experiment: str, text: str) -> tuple[Given, ...]
     Raises:
         NotRegisteredError: the experiment is not registered.
         InvalidFileError: the file holds no approval.
+        ConflictError: the experiment needs none, or was withdrawn.
         IntegrityError: an approval is of something else, or nobody of the reviewers signed it.
     """
     rule = _required_rule(_required_registration(source, experiment))
+    refuse_withdrawn(course_of(source, experiment), experiment)
     made = {promise.entry.leaf: promise for promise in approvals_of(source, experiment)}
     found: list[Given] = []
     for note, leaf in approval_notes(text):
