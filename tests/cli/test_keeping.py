@@ -88,6 +88,18 @@ def test_redact_shows_what_is_lost_and_what_is_not_erased_then_asks(
     assert "no body here" in told.err
 
 
+def test_redact_of_what_may_be_an_experiment_is_refused(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    why = ["--what", "other", "--reason", "r", "--yes"]
+    refused = workbench("redact", "0001", *why, lab=registered_lab)
+    assert refused.code == 3
+    assert "0001 may be experiment 0001 or entry 1" in refused.err
+    assert "write #1 for the entry" in refused.err
+    assert registered_lab.entries("redaction") == []
+    assert workbench("redact", "#1", *why, lab=registered_lab).code == 0
+
+
 def test_redact_as_json(registered_lab: LabFolder, workbench: Command) -> None:
     arguments = ["redact", "1", "--what", "licence", "--reason", "r", "--dry-run", "--json"]
     said = strict(workbench(*arguments, lab=registered_lab).out)
