@@ -69,13 +69,28 @@ def test_proof_of_an_experiment_verifies_far_from_the_lab(
     assert told["entry"]["body"]["title"] == "Does code help"
 
 
-def test_proof_is_printed_without_out_and_of_any_entry(
+def test_proof_without_out_is_a_file_and_the_key_is_told(
+    published_lab: LabFolder, workbench: Command, vkey: str
+) -> None:
+    for arguments, name in (
+        (("1",), "0001"), (("1", "--kind", "anchor"), "0001-anchor"), (("--entry", "0"), "entry-0"),
+    ):  # fmt: skip
+        said = workbench("proof", *arguments, lab=published_lab)
+        assert f"Wrote {name}.tlog-proof" in said.out
+        assert max(map(len, said.out.splitlines()[:-1])) <= 80
+        command = said.out.split("workbench verify ", 1)[1].replace("\\\n", "").split()
+        assert command[-1] == vkey
+        assert workbench("verify", *command, lab=published_lab).code == 0
+
+
+def test_proof_is_printed_on_request_and_of_any_entry(
     published_lab: LabFolder, workbench: Command
 ) -> None:
-    said = workbench("proof", "--entry", "0", lab=published_lab)
+    said = workbench("proof", "--entry", "0", "--out", "-", lab=published_lab)
     assert said.out.startswith("c2sp.org/tlog-proof@v1\nextra ")
     assert "\nindex 0\n" in said.out
-    assert "\nindex 2\n" in workbench("proof", "1", "--kind", "anchor", lab=published_lab).out
+    anchor = ("proof", "1", "--kind", "anchor", "--out", "-")
+    assert "\nindex 2\n" in workbench(*anchor, lab=published_lab).out
 
 
 @pytest.mark.parametrize(
@@ -84,6 +99,9 @@ def test_proof_is_printed_without_out_and_of_any_entry(
         ((), 3, "one entry: give an experiment or --entry"),
         (("1", "--entry", "0"), 3, "one entry: give an experiment or --entry"),
         (("1", "--kind", "verdict"), 9, "has no verdict in the published ledger"),
+        (("1", "--kind", "verdict"), 9, "workbench status shows where it stands"),
+        (("1", "--kind", "foo"), 3, "'foo' is no kind of entry"),
+        (("1", "--kind", "foo"), 3, "one of amendment, anchor, approval,"),
         (("--entry", "99"), 9, "entry 99 is not under the head"),
         (("7",), 9, "does not exist"),
     ],
