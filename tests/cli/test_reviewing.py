@@ -131,6 +131,42 @@ def test_approved_and_withdrawn_names_nothing_to_run(
     assert "Approved. Nothing of it is to run." in said.out
 
 
+def test_approve_far_from_the_lab_with_the_published_files_alone(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command, tmp_path: Path
+) -> None:
+    workbench("publish", lab=reviewed_lab)
+    published = (reviewed_lab.root / "registry").rename(tmp_path / "published")
+    proposal = (reviewed_lab.root / "experiments" / SUBJECT / "proposal.md").read_text("utf-8")
+    there = ("approve", "1", "--from", str(published))
+    shown = workbench(*there, "--text", lab=tmp_path)
+    assert shown.code == 0, shown.err
+    assert proposal in shown.out
+    assert f"==> experiments/{SUBJECT}/full.yaml" in shown.out
+    sign = ("--key", str(keys["first"]))
+    assert "--out FILE" in workbench(*there, *sign, lab=tmp_path).err
+    note = tmp_path / "a.txt"
+    said = workbench(*there, *sign, "--out", str(note), "--yes", lab=tmp_path)
+    assert said.code == 0, said.err
+    assert workbench("approve", "9", "--from", str(published), "--text", lab=tmp_path).code == 4
+    assert workbench("approve", "1", "--note", str(note), lab=reviewed_lab).code == 0
+    assert [body.reviewer for body in reviewed_lab.bodies("approval")] == ["first"]
+
+
+def test_approve_beside_a_changed_proposal_warns_and_shows_the_registered_one(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command
+) -> None:
+    path = reviewed_lab.root / "experiments" / SUBJECT / "proposal.md"
+    registered = path.read_text("utf-8")
+    arguments = ("approve", "1", "--key", str(keys["first"]))
+    assert "NOT what you sign" not in workbench(*arguments, lab=reviewed_lab).out
+    path.write_text(registered.replace("alpha: 0.05", "alpha: 0.5"), "utf-8")
+    said = workbench(*arguments, lab=reviewed_lab)
+    assert f"the file here is NOT what you sign: experiments/{SUBJECT}/proposal.md" in said.out
+    assert said.out.count("NOT what you sign") == 1
+    assert "workbench approve 0001 --text" in said.out
+    assert registered in workbench("approve", "1", "--text", lab=reviewed_lab).out
+
+
 def test_approve_without_a_person_signs_nothing(
     reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command
 ) -> None:

@@ -1,7 +1,8 @@
 """How a reviewer is shown what they approve, and a reader who approved it."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import typer
@@ -11,7 +12,7 @@ from workbench.errors import ConflictError
 from workbench.experiments.approvals import Given
 from workbench.experiments.precedents import question_of
 from workbench.registry.approvals import Promise
-from workbench.registry.entries import Amendment, Registration
+from workbench.registry.entries import Amendment, Document, Registration
 from workbench.registry.log import Entry
 
 _SHOWN = 16
@@ -33,14 +34,29 @@ def refuse_unclear(key: Path | None, out: Path | None, note: Path | None) -> Non
         raise ConflictError("--out needs --key: there is nothing signed", remedy="add --key FILE")
 
 
-def confirm(given: Sequence[Given], *, yes: bool, quiet: bool = False) -> None:
-    """Show what is approved, on stderr when ``quiet``, and ask.
+def print_documents(documents: Sequence[Document]) -> None:
+    """Print what was registered, each file under a line with its path and hash."""
+    for document in documents:
+        say(f"==> {document.path}  SHA-256 {document.sha256}")
+        typer.echo(document.text)
+
+
+def confirm(
+    given: Sequence[Given], *, root: Path | None = None, yes: bool, quiet: bool = False
+) -> None:
+    """Show what is approved and ask.
+
+    Args:
+        given: What would be approved.
+        root: Of the lab, whose files may no longer be those that were registered.
+        yes: Do not ask.
+        quiet: Show it on stderr: stdout is for another program.
 
     Raises:
         ConflictError: the answer is no, or there is no terminal to ask at.
     """
     for approval in given:
-        for line in _summary(approval):
+        for line in (*_summary(approval), *_differing(approval, root)):
             typer.secho(line, err=quiet)
     if not given or yes:
         return
@@ -71,6 +87,18 @@ def _summary(approval: Given) -> list[str]:
         lines += [f"  changes  {c.document} {c.path}: {c.old} -> {c.new}" for c in body.changes]
         lines.append(f"  timing  {body.timing.replace('_', ' ')}; {body.reason}")
     return lines
+
+
+def _differing(approval: Given, root: Path | None) -> Iterator[str]:
+    """Yield which files of the lab are not what would be signed."""
+    body = approval.promise.body
+    if root is None or not isinstance(body, Registration | Amendment):
+        return
+    for document in (body.proposal, body.recipe, body.full):
+        path = root / document.path
+        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != document.sha256:
+            yield f"warning  the file here is NOT what you sign: {document.path}"
+            yield f"  read that with: workbench approve {approval.promise.subject[:4]} --text"
 
 
 def name_of(approval: Given) -> str:

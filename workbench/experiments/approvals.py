@@ -14,7 +14,13 @@ from workbench.registry.approvals import (
     reviewer_of,
     rule_of,
 )
-from workbench.registry.entries import Amendment, Approval, ApprovalRule, Registration
+from workbench.registry.entries import (
+    Amendment,
+    Approval,
+    ApprovalRule,
+    Document,
+    Registration,
+)
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.notes import SigningKey
@@ -29,6 +35,39 @@ class Given:
     """The registration or amendment that is approved."""
     note: str
     """The signed note, verbatim."""
+
+
+def subject_in(source: LogSource, number: str) -> str:
+    """Return the experiment ``NNNN``, ``N`` or ``NNNN-slug`` that a log registered.
+
+    Raises:
+        NotRegisteredError: it registered none of that number.
+    """
+    wanted = number.zfill(4) if number.isdigit() else number
+    for entry in source.entries(kind=Registration.kind):
+        if wanted in (entry.subject, entry.subject[:4]):
+            return entry.subject
+    raise NotRegisteredError(
+        f"log {source.origin!r} has no registration of experiment {number!r}",
+        remedy="ask the lab to register it and to publish",
+    )
+
+
+def registered_documents(source: LogSource, experiment: str) -> tuple[Document, ...]:
+    """Return proposal, recipe and full-scale file as they are in force: what an approval is of.
+
+    Raises:
+        NotRegisteredError: the experiment is not registered.
+        ConflictError: they cannot be read here.
+    """
+    registration = _required_registration(source, experiment)
+    made = [e for e in source.entries(subject=experiment) if e.kind == Amendment.kind]
+    newest = made[-1] if made else registration
+    _refuse_hidden(newest)
+    body = newest.body
+    if not isinstance(body, Registration | Amendment):
+        return ()
+    return (body.proposal, body.recipe, body.full)
 
 
 def approvals_of(source: LogSource, experiment: str) -> tuple[Promise, ...]:

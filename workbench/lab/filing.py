@@ -13,7 +13,7 @@ from workbench.experiments.filing import Receipt
 from workbench.experiments.progress import Progress, silent
 from workbench.lab.opened import OpenedLab
 from workbench.registry.approvals import Promise, approval_rule
-from workbench.registry.entries import ApprovalRule, Decision, Note
+from workbench.registry.entries import ApprovalRule, Decision, Document, Note
 from workbench.registry.log import Entry
 from workbench.reports.verification import VerifiableLog
 
@@ -105,6 +105,17 @@ class Filing(OpenedLab):
         from workbench.experiments.approvals import approvals_of
 
         return approvals_of(self.source(), self.layout.experiment(number).name)
+
+    def registered_documents(self, number: str) -> tuple[Document, ...]:
+        """Return the files of an experiment as they were registered or last amended.
+
+        Raises:
+            NotRegisteredError: it is not registered.
+            ConflictError: they cannot be read here.
+        """
+        from workbench.experiments.approvals import registered_documents
+
+        return registered_documents(self.source(), self.layout.experiment(number).name)
 
     def sign_approvals(self, number: str, key: Path) -> tuple[Given, ...]:
         """Return a reviewer's signed approvals of what they did not approve yet; records nothing.
