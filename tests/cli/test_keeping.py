@@ -30,6 +30,37 @@ def test_register_under_embargo_says_what_stays_public(
     }  # fmt: skip
 
 
+def test_planned_embargo_is_shown_at_check_with_what_stays_public(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    path = filed_lab.root / "experiments" / SUBJECT / "proposal.md"
+    planned = 'embargo:\n  until: "2099-12-31"\n  reason: under review\n'
+    path.write_text(path.read_text("utf-8").replace("---\n", f"---\n{planned}", 1), "utf-8")
+    said = workbench("check", "1", lab=filed_lab)
+    assert said.code == 0, said.err
+    assert "Under embargo until 2099-12-31: under review" in said.out
+    told = " ".join(said.out.split())
+    assert f"the folder ({SUBJECT}) may be renamed" in told
+    assert "workbench propose TITLE --slug NAME" in told
+
+
+def test_register_under_embargo_says_what_stays_public_before_it_writes(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    (filed_lab.root / "uncommitted").touch()
+    said = workbench("register", "1", *EMBARGO, lab=filed_lab)
+    assert said.code == 5
+    assert said.out.startswith("Public all the same: the folder's name")
+
+
+def test_slug_of_a_proposal_can_be_chosen(filed_lab: LabFolder, workbench: Command) -> None:
+    said = workbench("propose", "Secret: does MoE help?", "--slug", "Second", lab=filed_lab)
+    assert "Filed experiments/0002-second/proposal.md" in said.out
+    for path in (filed_lab.root / "experiments" / "0002-second").iterdir():
+        assert "secret-does" not in path.read_text("utf-8")
+    assert workbench("propose", "x", "--slug", "日本", lab=filed_lab).code == 3
+
+
 def test_register_with_half_an_embargo_is_refused(filed_lab: LabFolder, workbench: Command) -> None:
     said = workbench("register", "1", "--embargo-until", "2099-12-31", lab=filed_lab)
     assert said.code == 3

@@ -21,12 +21,15 @@ from workbench.reports.verification import VerifiableLog
 class Filing(OpenedLab):
     """Propose, check, register, and write into the logbook."""
 
-    def propose(self, title: str, *, owner: str = "", recipe: str | None = None) -> Path:
+    def propose(
+        self, title: str, *, owner: str = "", recipe: str | None = None, called: str = ""
+    ) -> Path:
         """File a proposal from the scaffold and return its folder."""
         from workbench.experiments.filing import propose
         from workbench.experiments.schemas import write_editor_schemas
 
-        folder = propose(self.layout, title, owner=owner or self.settings.actor, recipe=recipe)
+        owner = owner or self.settings.actor
+        folder = propose(self.layout, title, owner=owner, recipe=recipe, called=called)
         write_editor_schemas(self.layout)
         return folder
 
