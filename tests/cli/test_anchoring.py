@@ -99,7 +99,7 @@ def test_proof_is_printed_on_request_and_of_any_entry(
         ((), 3, "one entry: give an experiment or --entry"),
         (("1", "--entry", "0"), 3, "one entry: give an experiment or --entry"),
         (("1", "--kind", "verdict"), 9, "has no verdict in the published ledger"),
-        (("1", "--kind", "verdict"), 9, "workbench status shows where it stands"),
+        (("1", "--kind", "verdict"), 9, "workbench status; what was recorded since"),
         (("1", "--kind", "foo"), 3, "'foo' is no kind of entry"),
         (("1", "--kind", "foo"), 3, "one of amendment, anchor, approval,"),
         (("--entry", "99"), 9, "entry 99 is not under the head"),

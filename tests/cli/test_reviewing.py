@@ -282,6 +282,24 @@ def test_check_tells_each_outcome_with_its_chance(filed_lab: LabFolder, workbenc
     assert found["plan"]["trials"] == 3
 
 
+def test_check_says_what_comes_next(filed_lab: LabFolder, workbench: Command) -> None:
+    assert workbench("check", "1", lab=filed_lab).out.splitlines()[-1] == (
+        f"{SUBJECT}: no faults. Next: workbench register 1"
+    )
+    (filed_lab.root / "notes.txt").touch()
+    last = workbench("check", "1", lab=filed_lab).out.splitlines()[-2:]
+    assert last == [
+        f'{SUBJECT}: no faults. Next: git add -A && git commit -m "File 0001"',
+        "then workbench register 1",
+    ]
+    filed_lab.commit("Add notes")
+    assert workbench("register", "1", lab=filed_lab).code == 0
+    told = workbench("check", "1", lab=filed_lab).out
+    assert "It is registered (entry 1):\nthese files change nothing of it" in told
+    assert "workbench amend 1 --dry-run" in told
+    assert "register 1" not in told
+
+
 def test_check_with_faults_as_json_has_the_exit_code_of_a_refusal(
     filed_lab: LabFolder, workbench: Command
 ) -> None:

@@ -70,11 +70,13 @@ def check(
     from workbench.cli.embargoes import print_planned_embargo
     from workbench.lab import Lab
 
-    checked = Lab.open().check(number)
+    lab = Lab.open()
+    checked = lab.check(number)
     print_checked(checked, as_json=as_json)
     if not as_json:
         print_planned_embargo(checked)
-        say(f"{checked.experiment}: no faults. Next: workbench register {number}")
+        for line in lab.lines_after_check(number):
+            say(line)
 
 
 def register(

@@ -287,6 +287,11 @@ def check_corpus(recipe: Recipe, corpus: DataState) -> None:
         )
 
 
+def uncommitted(layout: Layout) -> bool:
+    """Return whether something must be committed before anything is registered."""
+    return code_state(layout.root, outputs=OUTPUTS).dirty
+
+
 def _committed_code(layout: Layout) -> CodeState:
     code = code_state(layout.root, outputs=OUTPUTS)
     if code.commit == NO_COMMIT:

@@ -211,6 +211,6 @@ class Anchoring(OpenedLab):
             return entry.sequence
         raise NotFoundError(
             f"{subject} has no {kind} in the published ledger",
-            remedy="workbench status shows where it stands; what was recorded since the last "
-            "publication needs workbench publish",
+            remedy="workbench status; what was recorded since the last publication needs "
+            "workbench publish",
         )

@@ -45,6 +45,29 @@ class Filing(OpenedLab):
         today = self.clock().date()
         return check(self.layout, number, source=self._any_source(), today=today)
 
+    def lines_after_check(self, number: str) -> list[str]:
+        """Return what comes next of an experiment without faults, a line each.
+
+        What was registered is changed by an amendment only, and a registration names a commit.
+        """
+        from workbench.experiments.filing import uncommitted
+        from workbench.experiments.registered import registration_entry
+
+        experiment = self.layout.experiment(number).name
+        source = self._any_source()
+        registration = registration_entry(source, experiment) if source else None
+        if registration is not None:
+            return [
+                f"{experiment}: no faults. It is registered (entry {registration.sequence}):",
+                "these files change nothing of it.",
+                f"Next: workbench status, or workbench amend {number} --dry-run",
+            ]
+        next_command = f"workbench register {number}"
+        if uncommitted(self.layout):
+            commit = f'git add -A && git commit -m "File {experiment[:4]}"'
+            return [f"{experiment}: no faults. Next: {commit}", f"then {next_command}"]
+        return [f"{experiment}: no faults. Next: {next_command}"]
+
     def write_schemas(self) -> list[Path]:
         """Write the schemas that editors read, and return the files that changed."""
         from workbench.experiments.schemas import write_editor_schemas
