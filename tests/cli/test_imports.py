@@ -99,7 +99,7 @@ def test_amending_and_withdrawing_load_nothing_heavy(registered_lab: LabFolder) 
     commands = [
         ["amend", "1", "--dry-run"],
         ["amend", "1", "--reason-class", "error", "--reason", "mistyped", "--yes"],
-        ["withdraw", "1", "--reason", "no budget"],
+        ["withdraw", "1", "--reason", "no budget", "--yes"],
     ]
     assert outcomes(registered_lab, commands, blocked=EXTRA) == [(0, [])] * 3
 

@@ -69,6 +69,7 @@ def test_restore_from_a_copy_of_the_store_has_what_was_never_published(
     lose_store(registered_lab)
     said = workbench("restore", "--from", str(tmp_path / "old.db"), lab=registered_lab)
     assert (said.code, said.err) == (0, "")
+    assert [path.name for path in tmp_path.glob("old.db*")] == ["old.db"]
     assert [entry.leaf for entry in registered_lab.entries()] == before
     assert workbench("note", "on we go", lab=registered_lab).code == 0
     assert workbench("verify", lab=registered_lab).code == 0

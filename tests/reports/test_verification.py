@@ -98,7 +98,13 @@ def test_verify_published_nothing_there_is_refused(filed_lab: LabFolder) -> None
 
 def test_verify_published_with_the_key_from_elsewhere(decided_lab: LabFolder) -> None:
     (genesis,) = decided_lab.entries("genesis")
-    report = verify_published(
-        decided_lab.root / "registry", audit=audit_claims, vkey=genesis.body.log_key
-    )
+    registry, vkey = decided_lab.root / "registry", genesis.body.log_key
+    report = verify_published(registry, audit=audit_claims, vkey=vkey)
     assert report.passed
+    assert not any("--key" in warning for warning in report.log.warnings)
+    believed = verify_published(registry, audit=audit_claims)
+    assert believed.passed
+    key_id = vkey.split("+")[1]
+    told = f"note      no --key was given: the key {key_id} beside the files was believed"
+    assert any(line.startswith(told) for line in believed.lines())
+    assert any("keep the file checkpoint" in line for line in believed.lines())

@@ -34,6 +34,12 @@ class Reading(OpenedLab):
         recorded = frozenset(entry.subject for entry in source.entries())
         return joined_statuses(present, before, recorded)
 
+    def next_command(self, number: str) -> str:
+        """Return what comes next of an experiment; empty where nothing does: it was withdrawn."""
+        name = self.layout.experiment(number).name
+        line = next(line for line in self.status() if line.experiment == name)
+        return "" if line.stage == "withdrawn" else line.next_command
+
     def _before(self) -> list[Forerunner]:
         """Return the logs that this lab's log continues and whose files are here."""
         from workbench.registry.successor import forerunners

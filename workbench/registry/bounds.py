@@ -15,7 +15,6 @@ from workbench.registry.entries import (
 )
 from workbench.registry.log import Entry
 
-_KEPT = "when you kept it"
 _KNOWN = {
     "before_any_run": "before anything ran",
     "outcomes_unseen": "after runs, before outcomes were seen",
@@ -56,9 +55,7 @@ class RegistrationBounds:
         for change in self.changes:
             yield f"  changed           {change}"
         for anchor in self.not_later:
-            when = shown(anchor.moment) or (_KEPT if anchor.kind == "report" else "a time unknown")
-            mark = "" if anchor.trusted else "?"
-            yield f"  not later than    {when}{mark}, {words(anchor)} ({anchor.remark})"
+            yield f"  not later than    {_words(anchor)} ({anchor.remark})"
         if self.seed_head_size is not None and self.num_runs:
             yield (
                 f"  before its runs   the seeds of {self.num_runs} run attempts derive from the "
@@ -94,6 +91,14 @@ def registration_bounds(
         elif isinstance(entry.body, RunStarted) and entry.body.mode == "confirmatory":
             told.num_runs += 1
     return tuple(_bounds(told, anchors) for told in found.values())
+
+
+def _words(anchor: AnchoredHead) -> str:
+    if anchor.kind == "report":
+        return f"the moment you kept {anchor.by}, which prints the head"
+    if not anchor.moment:
+        return f"a time that was not read, {words(anchor)}"
+    return f"{shown(anchor.moment)}{'' if anchor.trusted else '?'}, {words(anchor)}"
 
 
 @dataclass

@@ -108,11 +108,30 @@ class KeptCheck(Examination):
         """Yield when it is not."""
         if self.log.kept is None:
             return
-        kept, now = self.log.verified_head(self.log.kept), self.log.head.size
+        log, kept, now = self.log, parse_head(self.log.kept), self.log.head.size
+        if kept.origin != log.key.name:
+            yield f"the head that you kept is of log {kept.origin!r}, this is log {log.key.name!r}"
+            return
         if kept.size > now:
-            yield f"you kept a head over {kept.size} entries, the log now has {now}"
-        elif self.log.tree.root_at(kept.size) != kept.root:
+            yield (
+                f"you kept a head over {kept.size} entries, the log now has {now}: it was cut "
+                f"back{self._doubt(self.log.kept)}"
+            )
+            return
+        log.verified_head(kept.note)
+        if self.log.tree.root_at(kept.size) != kept.root:
             yield f"the first {kept.size} entries are not those of the head that you kept"
+
+    def _doubt(self, note: str) -> str:
+        """Return what may be meant as well, where no key of the entries shown signed the head."""
+        try:
+            self.log.verified_head(note)
+        except IntegrityError:
+            return (
+                ". No key that it names signed your head: that key came after what you are shown, "
+                "or the head is none of this log's"
+            )
+        return ""
 
     def extent(self) -> str:
         """Return what the kept head covers."""

@@ -5,7 +5,8 @@ history would grow under one name. Then `workbench.registry.successor` begins a 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -50,6 +51,25 @@ class Restorable(LogSource, RawLog, Protocol):
 
     def head(self) -> SignedHead:
         """Return the newest signed head."""
+
+
+@contextmanager
+def opened_copy(file: Path, origin: str) -> Iterator[Ledger]:
+    """Open a copy of a SQLite store to read it, and leave nothing new beside it.
+
+    Args:
+        file: the copy; not a store that a process uses.
+        origin: identity of the log that it should hold.
+    """
+    log, index = (file.with_name(file.name + part) for part in ("-wal", "-shm"))
+    made = [part for part in (log, index) if not part.exists()]
+    try:
+        with Ledger.inspect(url=f"sqlite:///{file.resolve()}", origin=origin) as ledger:
+            yield ledger
+    finally:
+        # A reader may not write to the log, so that one which is new has nothing in it.
+        for part in made if log in made else ():
+            part.unlink(missing_ok=True)
 
 
 def restore_store(

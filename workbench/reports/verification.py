@@ -12,6 +12,7 @@ from workbench.registry.bounds import RegistrationBounds
 from workbench.registry.entries import Verdict
 from workbench.registry.heads import SignedHead
 from workbench.registry.log import Entry, HashSource, LogSource, RawLog
+from workbench.registry.notes import VerifierKey
 from workbench.registry.places import Folder, Place
 from workbench.registry.published import CHECKPOINT, PublishedLog
 from workbench.registry.verify import LogReport, Observer, verify_log
@@ -174,7 +175,7 @@ def verify_published(
     trust = trust or AnchorTrust()
     if isinstance(place, Folder):
         trust = replace(trust, git_file=place.path / CHECKPOINT)
-    return verify_lab(
+    found = verify_lab(
         log,
         vkey=vkey or log.vkey,
         kept_head=kept_head,
@@ -183,6 +184,17 @@ def verify_published(
         trust=trust,
         read=log.read,
     )
+    return found if vkey else _on_trust(found, log.vkey)
+
+
+def _on_trust(found: Verification, vkey: str) -> Verification:
+    """Return the report with what it rests on where no key came from elsewhere."""
+    believed = (
+        f"no --key was given: the key {VerifierKey.parse(vkey).key_id.hex()} beside the files was "
+        "believed; whoever wrote the files chose it"
+    )
+    log = replace(found.log, warnings=(believed, *found.log.warnings))
+    return replace(found, log=log)
 
 
 def _statements(log: LogSource) -> Iterator[Statement]:
