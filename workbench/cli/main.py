@@ -13,7 +13,6 @@ from workbench.cli import (
     filing,
     keeping,
     noise,
-    planning,
     reading,
     reviewing,
     running,
@@ -34,7 +33,7 @@ app = typer.Typer(
 )
 
 for _group in (
-    filing, planning, changes, reviewing, running, noise, watching, reading, scoring,
+    filing, changes, reviewing, running, noise, watching, reading, scoring,
     anchoring, keeping, demo,
 ):  # fmt: skip
     _group.add_commands(app)
