@@ -14,6 +14,7 @@ from workbench.registry.entries import Embargo, Hidden, Redaction, Reveal
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import Proposal
+from workbench.registry.wording import entries_of
 
 STAYS_PUBLIC = (
     "the folder's name, who wrote each entry and when, and its kind, so also how many trials "
@@ -129,8 +130,8 @@ def draft_reveal(source: LogSource, experiment: str) -> DraftReveal:
     missed = [e for e in hidden if e.leaf not in redacted]
     if missed:
         raise ConflictError(
-            f"the bodies of {len(missed)} entries of {experiment} are not in this store, the first "
-            f"of them of entry {missed[0].sequence}: once revealed, they would be missed",
+            f"the content of {entries_of(len(missed))} of {experiment} is not in this store, first "
+            f"that of entry {missed[0].sequence}: once revealed, it would be missed",
             remedy="reveal where the store is that they were written to",
         )
     return DraftReveal(

@@ -16,6 +16,7 @@ from workbench.registry.heads import SignedHead, heads_in, parse_head, verify_he
 from workbench.registry.log import HashSource, timestamp
 from workbench.registry.notes import VerifierKey
 from workbench.registry.stamps import StampReader
+from workbench.registry.wording import entries_of
 
 AnchorKind: TypeAlias = Literal["git", "rfc3161", "witness", "report"]
 _WORDS = {"rfc3161": "time stamp by", "witness": "cosigned by", "git": "", "report": "printed in"}
@@ -79,14 +80,14 @@ class AnchorFindings:
         kinds = Counter(anchor.kind for anchor in self.anchors)
         if kinds:
             told = ", ".join(f"{number} {_PLURAL[kind]}" for kind, number in kinds.items())
-            yield f"anchors   {told}; the newest covers {self.anchors[-1].size} entries"
+            yield f"anchors   {told}; the newest covers {entries_of(self.anchors[-1].size)}"
         yield from self._remarks()
 
     def lines(self) -> Iterator[str]:
         """Yield one line an anchor, the faults after them."""
         for anchor in self.anchors:
             when = f" at {shown(anchor.moment)}" if anchor.moment else ""
-            yield f"anchor    {anchor.size} entries: {words(anchor)}{when} ({anchor.remark})"
+            yield f"anchor    {entries_of(anchor.size)}: {words(anchor)}{when} ({anchor.remark})"
         yield from self._remarks()
 
     def _remarks(self) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from workbench.registry.anchored import AnchoredHead, shown, words
 from workbench.registry.entries import Anchor, Registration, RunStarted
 from workbench.registry.log import Entry
+from workbench.registry.wording import count_of, entries_of
 
 KIND_ORDER = ("rfc3161", "witness", "git", "report")
 
@@ -35,8 +36,9 @@ class RegistrationBounds:
             yield f"  not later than    {_words(anchor)} ({anchor.remark})"
         if self.seed_head_size is not None and self.num_runs:
             yield (
-                f"  before its runs   the seeds of {self.num_runs} run attempts derive from the "
-                f"head over {self.seed_head_size} entries: none began before that was signed"
+                f"  before its runs   the seeds of {count_of(self.num_runs, 'run attempt')} derive "
+                f"from the head over {entries_of(self.seed_head_size)}: none began before that was "
+                "signed"
             )
         for reason in self.not_provable:
             yield f"  not provable      {reason}"

@@ -33,6 +33,7 @@ from workbench.registry.log import (
 )
 from workbench.registry.notes import VerifierKey, verify_signature
 from workbench.registry.plain import plain_envelopes, plain_values
+from workbench.registry.wording import entries_of
 
 _MAX_WARNINGS = 20
 _ID_PARTS = 64
@@ -153,7 +154,7 @@ class BodyCheck(Examination):
     def extent(self) -> str:
         """Return how many bodies were read, and why others were not."""
         redacted = sum(self.log.withholding.redacts(hole) for hole in self._holes)
-        parts = [f"{self.log.head.size - len(self._holes)} entries"]
+        parts = [entries_of(self.log.head.size - len(self._holes))]
         if redacted:
             parts.append(f"{redacted} redacted")
         if len(self._holes) > redacted:

@@ -16,6 +16,7 @@ from workbench.registry.notes import VerifierKey
 from workbench.registry.places import Folder, Place
 from workbench.registry.published import CHECKPOINT, PublishedLog
 from workbench.registry.verify import LogReport, Observer, verify_log
+from workbench.registry.wording import entries_of
 from workbench.reports.findings import AuditFinding
 from workbench.reports.outside import OUTSIDE_KINDS, outside
 
@@ -74,7 +75,7 @@ class Verification:
         for warning in self.log.warnings:
             yield f"note      {warning}"
         if self.passed:
-            yield f"VERIFIED  {self.log.size} entries of {self.log.origin}"
+            yield f"VERIFIED  {entries_of(self.log.size)} of {self.log.origin}"
         else:
             yield f"FAILED    {self._first_failure()}"
 
