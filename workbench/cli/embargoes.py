@@ -7,8 +7,8 @@ from typing import Any
 from workbench.cli.show import say
 from workbench.experiments.checking import Checked
 from workbench.experiments.embargoes import STAYS_PUBLIC, DraftReveal, Revealed
+from workbench.registry.counts import entries_of
 from workbench.registry.embargo import OpenEmbargo
-from workbench.registry.wording import entries_of
 
 
 def print_embargo(experiment: str, embargo: OpenEmbargo) -> None:

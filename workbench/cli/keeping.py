@@ -10,7 +10,7 @@ import typer
 from workbench.cli.filing import Number
 from workbench.cli.show import confirm, print_json, say
 from workbench.errors import InvalidFileError
-from workbench.registry.wording import entries_of
+from workbench.registry.counts import entries_of
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

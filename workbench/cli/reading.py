@@ -10,7 +10,7 @@ import typer
 
 from workbench.cli.show import print_json, print_table, read_text, say, seconds
 from workbench.errors import NotFoundError
-from workbench.registry.wording import entries_of
+from workbench.registry.counts import entries_of
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from workbench.errors import ConflictError, InvalidFileError
+from workbench.registry.counts import entries_of
 from workbench.registry.embargo import (
     OpenEmbargo,
     checked_until,
@@ -14,7 +15,6 @@ from workbench.registry.entries import Embargo, Hidden, Redaction, Reveal
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import Proposal
-from workbench.registry.wording import entries_of
 
 STAYS_PUBLIC = (
     "the folder's name, who wrote each entry and when, and its kind, so also how many trials "

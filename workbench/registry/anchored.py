@@ -11,12 +11,12 @@ from workbench.errors import IntegrityError, WorkbenchError
 from workbench.registry import proofs
 from workbench.registry.anchors import KeptCosigned, KeptStamp, Read, kept_anchors
 from workbench.registry.cosignatures import CosignerKey, cosignatures_by
+from workbench.registry.counts import entries_of
 from workbench.registry.git_heads import SHORT, head_commits
 from workbench.registry.heads import SignedHead, heads_in, parse_head, verify_head
 from workbench.registry.log import HashSource, timestamp
 from workbench.registry.notes import VerifierKey
 from workbench.registry.stamps import StampReader
-from workbench.registry.wording import entries_of
 
 AnchorKind: TypeAlias = Literal["git", "rfc3161", "witness", "report"]
 _WORDS = {"rfc3161": "time stamp by", "witness": "cosigned by", "git": "", "report": "printed in"}

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from workbench.registry.anchored import AnchoredHead, shown, words
+from workbench.registry.counts import count_of, entries_of
 from workbench.registry.entries import Anchor, Registration, RunStarted
 from workbench.registry.log import Entry
-from workbench.registry.wording import count_of, entries_of
 
 KIND_ORDER = ("rfc3161", "witness", "git", "report")
 

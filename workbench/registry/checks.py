@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Iterator
 
 from workbench.errors import IntegrityError
+from workbench.registry.counts import count_of, entries_of
 from workbench.registry.evidence import Batch, Evidence
 from workbench.registry.heads import SignedHead, parse_head, verify_head
-from workbench.registry.wording import count_of, entries_of
 
 _ALL_HEADS = 1000
 """Up to so many heads, each signature is verified."""

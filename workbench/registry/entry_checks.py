@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from workbench.errors import IntegrityError
 from workbench.registry.checks import Examination
+from workbench.registry.counts import entries_of
 from workbench.registry.embargo import Hole
 from workbench.registry.entries import (
     BODIES,
@@ -33,7 +34,6 @@ from workbench.registry.log import (
 )
 from workbench.registry.notes import VerifierKey, verify_signature
 from workbench.registry.plain import plain_envelopes, plain_values
-from workbench.registry.wording import entries_of
 
 _MAX_WARNINGS = 20
 _ID_PARTS = 64

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
 from workbench.registry.announcements import announcement
+from workbench.registry.counts import entries_of
 from workbench.registry.entries import Redaction
 from workbench.registry.heads import SignedHead
 from workbench.registry.hidden import hidden_entries
@@ -23,7 +24,6 @@ from workbench.registry.rotation import chain_of
 from workbench.registry.store import create_store
 from workbench.registry.succession import require_in_force
 from workbench.registry.verify import verify_log
-from workbench.registry.wording import entries_of
 
 NEW_ORIGIN = "workbench restore --new-origin"
 LOST = "lost with the store, while an embargo withheld it from publication"

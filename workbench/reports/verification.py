@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from workbench.registry.anchored import AnchorFindings, AnchorTrust
 from workbench.registry.anchors import Read
 from workbench.registry.bounds import RegistrationBounds
+from workbench.registry.counts import entries_of
 from workbench.registry.entries import Verdict
 from workbench.registry.heads import SignedHead
 from workbench.registry.log import Entry, HashSource, LogSource, RawLog
@@ -16,7 +17,6 @@ from workbench.registry.notes import VerifierKey
 from workbench.registry.places import Folder, Place
 from workbench.registry.published import CHECKPOINT, PublishedLog
 from workbench.registry.verify import LogReport, Observer, verify_log
-from workbench.registry.wording import entries_of
 from workbench.reports.findings import AuditFinding
 from workbench.reports.outside import OUTSIDE_KINDS, outside
 
