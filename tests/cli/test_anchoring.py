@@ -156,6 +156,21 @@ def test_witness_cosigns_and_the_lab_keeps_it_and_verify_tells_it(
     assert "ok   p7  witnesses: witness.example/w1 at 20" in said.out
 
 
+def test_key_of_the_wrong_kind_names_how_to_make_the_right_one(
+    published_lab: LabFolder, workbench: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "bob.key"
+    make = ("keys", "new", "bob", "--out", str(path))
+    vkey = workbench(*make, lab=published_lab).out.split("Public key   ")[1].split("\n")[0]
+    again = workbench(*make, lab=published_lab)
+    assert "workbench keys new bob --out FILE" in again.err
+    witness = ("witness", "--from", "registry", "--state", str(tmp_path / "s"), "--key", str(path))
+    for command in (witness, ("verify", "--witness", vkey)):
+        said = workbench(*command, lab=published_lab)
+        assert said.code == 6
+        assert "workbench keys new NAME --witness makes one" in said.err
+
+
 def test_witness_refuses_a_log_that_was_rolled_back(
     published_lab: LabFolder, workbench: Command, cosign: Callable[..., Path], tmp_path: Path,
     witness_key: tuple[Path, str],
@@ -301,6 +316,7 @@ def test_head_stamped_by_hand_is_kept_though_the_log_grew(
     query, response = tmp_path / "q.tsq", tmp_path / "r.tsr"
     said = workbench("anchor", "--query", str(query), lab=published_lab)
     assert (said.code, "anchors/3-" in said.out) == (0, True)
+    assert "curl -H 'Content-Type: application/timestamp-query' --data-binary @" in said.out
     lab = published_lab.open()
     lab.note("more")
     lab.publish()

@@ -423,7 +423,7 @@ def _lines(folder: LogFolder, **trust: object) -> list[str]:
 def test_registration_without_anchor_says_what_is_not_provable(story: LogFolder) -> None:
     told = _lines(story)
     assert told[0] == f"bound     {SUBJECT}: registered as entry 1"
-    assert "the seeds of 1 run attempts derive from the head over 2 entries" in told[1]
+    assert "the seeds of 1 run attempt derive from the head over 2 entries" in told[1]
     assert "is the lab's own clock; nobody whom you named vouches for a time" in told[2]
     assert told[3].endswith("that nothing like it was tried before, outside of this log")
     assert len(told) == 4

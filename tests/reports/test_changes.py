@@ -245,6 +245,11 @@ def test_index_says_amended_and_withdrawn(late: MemoryLog, withdrawn: MemoryLog)
     assert "after outcomes were seen" in index_html(index_of({EXPERIMENT: facts_of(late)}))
     (row,) = index_of({EXPERIMENT: facts_of(withdrawn)}).rows
     assert (row.state, row.amended) == ("withdrawn", "")
+    index = index_html(index_of({EXPERIMENT: facts_of(withdrawn)}))
+    assert "improvement" not in index
+    assert " of device time" in index
+    unspent = MemoryLog(found=withdrawn.found[:2])
+    assert " of device time" not in index_html(index_of({EXPERIMENT: facts_of(unspent)}))
 
 
 # Chronicle

@@ -99,6 +99,11 @@ def test_hidden_registration_is_no_exploratory_experiment(tmp_path: Path) -> Non
     assert "Exploratory" not in text
     assert leaf in text
     assert "What was registered cannot be read" in text
+    # The random bytes are gone with the content: the hash cannot be confirmed any more.
+    assert "can be shown to be it" not in text
+    assert "must give the same hash" not in text
+    assert "can no longer be shown to be it" in text
+    assert "nobody can show it any more" in text
 
 
 def test_hidden_failed_trial_is_not_counted_as_none_failed(tmp_path: Path) -> None:
@@ -174,6 +179,8 @@ def test_embargoed_chronicle_leaks_nothing_and_is_the_same_from_both_copies(tmp_
     everything = b"".join(files(tmp_path / "store").values()).decode()
     assert "embargoed until 2027-01-31: under review" in everything.lower()
     assert log.found[2].leaf in everything
+    assert "can be shown to be it" in everything
+    assert "must give the same hash." in everything
     for secret in ("searched mixture", "1.7312", "is supported", "bpb_macro", " s of device time"):
         assert secret not in everything
     assert sorted(files(tmp_path / "store")) == [

@@ -91,7 +91,11 @@ def anchor(
     if query is not None:
         head, request = lab.stamp_query()
         query.write_bytes(request)
-        say(f"{query}: request to stamp {head}; send it, then workbench anchor --response FILE")
+        say(f"{query}: request to stamp {head}")
+        say("Send it to a time-stamping authority, and keep what it answers:")
+        say(f"  curl -H 'Content-Type: application/timestamp-query' --data-binary @{query} \\")
+        say("    -o answer.tsr URL")
+        say("  workbench anchor --response answer.tsr")
     if response is not None:
         path, stamp = lab.keep_response(_bytes(response))
         say(f"{path}: {stamp.authority} saw it at {stamp.moment:%Y-%m-%dT%H:%M:%SZ}")

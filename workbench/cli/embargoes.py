@@ -7,6 +7,7 @@ from typing import Any
 from workbench.cli.show import say
 from workbench.experiments.checking import Checked
 from workbench.experiments.embargoes import STAYS_PUBLIC, DraftReveal, Revealed
+from workbench.registry.counts import entries_of
 from workbench.registry.embargo import OpenEmbargo
 
 
@@ -43,11 +44,11 @@ def reveal_lines(draft: DraftReveal) -> Iterator[str]:
     embargo = draft.embargo
     yield f"Reveal of {draft.experiment}"
     yield f"  promised until   {embargo.until}: {embargo.reason}"
-    yield f"  to be published  {_entries(draft.num_entries)} with content, and for good"
+    yield f"  to be published  {entries_of(draft.num_entries)} with content, and for good"
     if draft.lost:
         named = ", ".join(f"#{sequence}" for sequence in draft.lost[:5])
         more = ", …" if len(draft.lost) > 5 else ""
-        yield f"  lost for ever    the content of {_entries(len(draft.lost))}: {named}{more}"
+        yield f"  lost for ever    the content of {entries_of(len(draft.lost))}: {named}{more}"
 
 
 def reveal_json(draft: DraftReveal, made: Revealed | None) -> dict[str, Any]:
@@ -59,7 +60,3 @@ def reveal_json(draft: DraftReveal, made: Revealed | None) -> dict[str, Any]:
         "num_entries": draft.num_entries,
         "lost": list(draft.lost),
     }
-
-
-def _entries(number: int) -> str:
-    return f"{number} {'entry' if number == 1 else 'entries'}"

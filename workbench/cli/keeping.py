@@ -10,6 +10,7 @@ import typer
 from workbench.cli.filing import Number
 from workbench.cli.show import confirm, print_json, say
 from workbench.errors import InvalidFileError
+from workbench.registry.counts import entries_of
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -158,10 +159,10 @@ def restore(
         _begin_successor(yes=yes)
         return
     found = lab.restore(copy=copy, accept_loss=accept_loss)
-    say(f"Restored {found.head.size} entries of {lab.settings.origin}")
+    say(f"Restored {entries_of(found.head.size)} of {lab.settings.origin}")
     say(f"  into {found.place}")
     if found.are_keys_old:
-        say(f"The keys remember {found.kept.size} entries only: they come from a backup. If")
+        say(f"The keys remember {entries_of(found.kept.size)} only: they come from a backup. If")
         say("anything was registered or run since and is not in this copy, write nothing,")
         say("remove this store, and use workbench restore --new-origin: one name must")
         say("never stand for two histories.")
@@ -182,7 +183,7 @@ def _begin_successor(*, yes: bool) -> None:
     if not yes:
         confirm("Begin it?", remedy="workbench restore --new-origin --yes")
     found = lab.begin_successor()
-    say(f"Began {found.new}, which continues {found.old} ({found.size} entries)")
+    say(f"Began {found.new}, which continues {found.old} ({entries_of(found.size)})")
     say(f"  old files  {found.kept}")
     for name in found.unfinished:
         say(f"  to be registered anew  {name}")

@@ -10,6 +10,7 @@ import typer
 
 from workbench.cli.show import print_json, print_table, read_text, say, say_wrapped, seconds
 from workbench.errors import NotFoundError
+from workbench.registry.counts import entries_of
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 
@@ -187,4 +188,5 @@ def publish() -> None:
 
     lab = Lab.open()
     summary = lab.publish()
-    say(f"{summary.head.size} entries in {lab.layout.registry}, {summary.new_entries} of them new")
+    new = f"{summary.new_entries} of them new"
+    say(f"{entries_of(summary.head.size)} in {lab.layout.registry}, {new}")

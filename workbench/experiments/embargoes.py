@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from workbench.errors import ConflictError, InvalidFileError
+from workbench.registry.counts import entries_of
 from workbench.registry.embargo import (
     OpenEmbargo,
     checked_until,
@@ -129,8 +130,8 @@ def draft_reveal(source: LogSource, experiment: str) -> DraftReveal:
     missed = [e for e in hidden if e.leaf not in redacted]
     if missed:
         raise ConflictError(
-            f"the bodies of {len(missed)} entries of {experiment} are not in this store, the first "
-            f"of them of entry {missed[0].sequence}: once revealed, they would be missed",
+            f"the content of {entries_of(len(missed))} of {experiment} is not in this store, first "
+            f"that of entry {missed[0].sequence}: once revealed, it would be missed",
             remedy="reveal where the store is that they were written to",
         )
     return DraftReveal(

@@ -108,6 +108,7 @@ class Keeping(OpenedLab):
             IntegrityError: the copy does not verify.
             ConflictError: something that was signed is not in the copy, or there is a store.
         """
+        from workbench.registry.keys import load_keys
         from workbench.registry.published import PublishedLog
         from workbench.registry.restore import (
             Restorable,
@@ -117,6 +118,8 @@ class Keeping(OpenedLab):
         )
 
         if self._has_store():
+            # Without keys no restoring helps: that refusal says what does.
+            load_keys(self.settings.keys_dir, self.settings.origin)
             raise ConflictError(
                 "there is a store of this lab: nothing is restored over it",
                 remedy="workbench verify; if it is damaged, move it away and repeat the command",
@@ -156,7 +159,7 @@ class Keeping(OpenedLab):
             IntegrityError: what is published of it does not verify.
         """
         from workbench.experiments.succession import begin_successor
-        from workbench.reports.stages import unfinished_experiments
+        from workbench.reports.unfinished import unfinished_experiments
 
         self.why_lost()
         return begin_successor(

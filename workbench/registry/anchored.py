@@ -11,6 +11,7 @@ from workbench.errors import IntegrityError, WorkbenchError
 from workbench.registry import proofs
 from workbench.registry.anchors import KeptCosigned, KeptStamp, Read, kept_anchors
 from workbench.registry.cosignatures import CosignerKey, cosignatures_by
+from workbench.registry.counts import entries_of
 from workbench.registry.git_heads import SHORT, head_commits
 from workbench.registry.heads import SignedHead, heads_in, parse_head, verify_head
 from workbench.registry.log import HashSource, timestamp
@@ -79,14 +80,14 @@ class AnchorFindings:
         kinds = Counter(anchor.kind for anchor in self.anchors)
         if kinds:
             told = ", ".join(f"{number} {_PLURAL[kind]}" for kind, number in kinds.items())
-            yield f"anchors   {told}; the newest covers {self.anchors[-1].size} entries"
+            yield f"anchors   {told}; the newest covers {entries_of(self.anchors[-1].size)}"
         yield from self._remarks()
 
     def lines(self) -> Iterator[str]:
         """Yield one line an anchor, the faults after them."""
         for anchor in self.anchors:
             when = f" at {shown(anchor.moment)}" if anchor.moment else ""
-            yield f"anchor    {anchor.size} entries: {words(anchor)}{when} ({anchor.remark})"
+            yield f"anchor    {entries_of(anchor.size)}: {words(anchor)}{when} ({anchor.remark})"
         yield from self._remarks()
 
     def _remarks(self) -> Iterator[str]:

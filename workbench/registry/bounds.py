@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from workbench.registry.amended import changed_paths
 from workbench.registry.anchored import AnchoredHead, shown, words
+from workbench.registry.counts import count_of, entries_of
 from workbench.registry.entries import (
     Amendment,
     Anchor,
@@ -58,8 +59,9 @@ class RegistrationBounds:
             yield f"  not later than    {_words(anchor)} ({anchor.remark})"
         if self.seed_head_size is not None and self.num_runs:
             yield (
-                f"  before its runs   the seeds of {self.num_runs} run attempts derive from the "
-                f"head over {self.seed_head_size} entries: none began before that was signed"
+                f"  before its runs   the seeds of {count_of(self.num_runs, 'run attempt')} derive "
+                f"from the head over {entries_of(self.seed_head_size)}: none began before that was "
+                "signed"
             )
         for reason in self.not_provable:
             yield f"  not provable      {reason}"

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from workbench.errors import IntegrityError
 from workbench.registry.checks import Examination
+from workbench.registry.counts import entries_of
 from workbench.registry.embargo import Hole
 from workbench.registry.entries import (
     BODIES,
@@ -164,7 +165,7 @@ class BodyCheck(Examination):
     def extent(self) -> str:
         """Return how many bodies were read, and why others were not."""
         redacted = sum(self.log.withholding.redacts(hole) for hole in self._holes)
-        parts = [f"{self.log.head.size - len(self._holes)} entries"]
+        parts = [entries_of(self.log.head.size - len(self._holes))]
         if redacted:
             parts.append(f"{redacted} redacted")
         if len(self._holes) > redacted:

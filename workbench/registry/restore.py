@@ -13,6 +13,7 @@ from typing import Protocol
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
 from workbench.registry.announcements import announcement
+from workbench.registry.counts import entries_of
 from workbench.registry.entries import Redaction
 from workbench.registry.heads import SignedHead
 from workbench.registry.hidden import hidden_entries
@@ -146,11 +147,11 @@ def _last_head(keys: Keys) -> SignedHead:
 def _refuse_older(head: SignedHead, kept: SignedHead) -> None:
     if head.size >= kept.size:
         return
-    missing = f"entry {head.size}"
+    missing, were, they = f"entry {head.size}", "was", "it is"
     if kept.size - head.size > 1:
-        missing = f"entries {head.size} to {kept.size - 1}"
+        missing, were, they = f"entries {head.size} to {kept.size - 1}", "were", "they are"
     raise ConflictError(
-        f"{missing} of log {kept.origin!r} were signed and are not in this copy: they are lost "
+        f"{missing} of log {kept.origin!r} {were} signed and not found in this copy: {they} lost "
         "with the store, and others may have seen their head",
         remedy=f"find a newer copy of the store or of registry/, or {NEW_ORIGIN}",
     )
@@ -171,7 +172,7 @@ def _lost(entries: Sequence[Entry]) -> list[str]:
     """Return what only the lost store had, a line an experiment."""
     missing = [found for found in hidden_entries(entries) if not found.is_redacted]
     counted = Counter((found.entry.subject, found.why) for found in missing)
-    return [f"{subject}: {number} entries, {why}" for (subject, why), number in counted.items()]
+    return [f"{subject}: {entries_of(n)}, {why}" for (subject, why), n in counted.items()]
 
 
 def _fill(source: Restorable, head: SignedHead, *, url: str, keys: Keys) -> str:

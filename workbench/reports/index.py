@@ -11,7 +11,6 @@ from workbench.reports.calibration import calibration_section
 from workbench.reports.facts import ExperimentFacts, Source
 from workbench.reports.narrative import listed
 from workbench.reports.quantities import (
-    MISSING,
     calendar_day,
     count,
     decimals_for,
@@ -35,8 +34,9 @@ class IndexRow:
     title: str
     state: str
     effect: str
-    """Estimate and bounds, or a dash."""
+    """Estimate and bounds; empty where there are none."""
     cost: str
+    """Device time; empty where nothing was spent."""
     began: str
     exploratory: bool
     hidden: str
@@ -114,7 +114,7 @@ def _order(facts: ExperimentFacts) -> tuple[bool, str]:
 
 def _row(facts: ExperimentFacts, folder: str, newest: str) -> IndexRow:
     verdict = facts.verdict.value if facts.verdict else None
-    effect = MISSING
+    effect = ""
     if verdict and verdict.estimate is not None:
         places = decimals_for([verdict.estimate, verdict.lower, verdict.upper])
         effect = (
@@ -128,7 +128,7 @@ def _row(facts: ExperimentFacts, folder: str, newest: str) -> IndexRow:
         title=facts.title,
         state=state_of(facts),
         effect=effect,
-        cost=duration(total.device_seconds) if total.costs else MISSING,
+        cost=duration(total.device_seconds) if total.costs else "",
         began=calendar_day(facts.entries[0].time),
         exploratory=not facts.confirmatory,
         hidden=" ".join(state_texts(facts)) if facts.promise_hidden else "",

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from workbench.registry.anchored import AnchorFindings, AnchorTrust
 from workbench.registry.anchors import Read
 from workbench.registry.bounds import RegistrationBounds
+from workbench.registry.counts import entries_of
 from workbench.registry.entries import Verdict
 from workbench.registry.heads import SignedHead
 from workbench.registry.log import Entry, HashSource, LogSource, RawLog
@@ -78,7 +79,7 @@ class Verification:
         if self.passed:
             unchecked = self.unchecked
             but = f"; not recomputed: the claim of {', '.join(unchecked)}" if unchecked else ""
-            yield f"VERIFIED  {self.log.size} entries of {self.log.origin}{but}"
+            yield f"VERIFIED  {entries_of(self.log.size)} of {self.log.origin}{but}"
         else:
             yield f"FAILED    {self._first_failure()}"
 
