@@ -127,7 +127,7 @@ def test_remark_that_is_hidden_leaves_the_verdict_recomputed(tmp_path: Path) -> 
     log = sample_log()
     log.append(Note(text="names a person"))
     text = told(hide(log, [len(log.found) - 1]), tmp_path)
-    assert len(audit_claims(log)) == 9
+    assert len(audit_claims(log)) == 10
     assert "names a person" not in text.replace(REASON, "")
 
 
@@ -216,7 +216,7 @@ def test_status_shows_an_embargo_and_when_it_is_overdue(copy: object) -> None:
 
 
 def test_owner_audits_an_embargoed_verdict_and_the_public_is_told_why_it_cannot() -> None:
-    assert len(audit_claims(embargoed())) == 9
+    assert len(audit_claims(embargoed())) == 10
     (finding,) = audit_claims(as_published(embargoed()))
     assert finding.passed
     assert "NOT RECOMPUTED" in finding.detail

@@ -15,7 +15,7 @@ def test_lines_name_every_check_and_end_with_the_verdict(decided_lab: LabFolder)
     lines = list(report.lines())
     assert report.passed
     assert lines[-1].startswith("VERIFIED")
-    assert sum(line.startswith("ok ") for line in lines) == 17 + 9
+    assert sum(line.startswith("ok ") for line in lines) == 17 + 10
     assert lines.count(f"claim     {SUBJECT}") == 1
 
 

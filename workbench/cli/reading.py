@@ -114,7 +114,10 @@ def verify(
 
 
 def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_json: bool) -> None:
-    """Verify published files alone. Neither the lab nor, without a verdict, the analysis starts."""
+    """Verify published files alone.
+
+    The lab does not start, nor the analysis where a verdict is by Welch's t at a fixed number.
+    """
     from workbench.registry.log import LogSource
     from workbench.registry.places import place_of
     from workbench.registry.published import PublishedLog
@@ -123,9 +126,14 @@ def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_j
     from workbench.reports.verification import Verification, verify_lab, verify_published
 
     def audit(log: LogSource) -> list[AuditFinding]:
-        from workbench.reports.audit import audit_claims
+        from workbench.reports.checks import audited
 
-        return audit_claims(log)
+        return audited(log, apply=apply)
+
+    def apply(proposal: Any, floor: Any) -> Any:
+        from workbench.reports.applied import applied
+
+        return applied(proposal, floor)
 
     def verified(log: PublishedLog, vkey: str, named: str) -> Verification:
         return verify_lab(log, vkey=vkey, kept_head=named, audit=audit)
