@@ -20,6 +20,7 @@ from workbench.registry.entries import (
     Look,
     NoiseFloor,
     Redaction,
+    Registration,
     RunEnded,
     RunStarted,
     SeedValue,
@@ -27,7 +28,9 @@ from workbench.registry.entries import (
 )
 from workbench.registry.log import Entry
 from workbench.registry.proposal import Proposal
+from workbench.reports.applied import applied
 from workbench.reports.audit import audit_claims
+from workbench.reports.replay import PlainRule, is_plain
 
 RULE = "rule is the registered rule"
 SEEDS = "every registered seed is accounted for"
@@ -489,6 +492,35 @@ def test_checks_are_documented_under_their_numbers() -> None:
     rows = re.findall(r"^\| c([0-9]+) \| ([^|]+) \|", text, re.MULTILINE)
     checks = audit_claims(story().decided())
     assert rows == [(str(found.number), found.check) for found in checks]
+
+
+@pytest.mark.parametrize("claim", ["superior(0.02)", "equivalent(0.05)", "non_inferior(0.01)"])
+@pytest.mark.parametrize("effect", [0.0, 0.03, 0.1])
+def test_plain_rule_says_what_the_libraries_say(claim: str, effect: float) -> None:
+    told = story(stopping="fixed(5)", seeds=5, claim=claim, effect=effect)
+    values = told.decided() and of(told.log, Verdict)[0].body.values
+    assert is_plain(told.proposal.decision)
+    plain = PlainRule(proposal=told.proposal).at(values, 5, None)
+    by_libraries = applied(told.proposal, None).at(values, 5, None)
+    first, other = (said.by_hypothesis["H1"] for said in (plain, by_libraries))
+    assert (first.outcome, first.n_control, first.alpha) == (other.outcome, 5, 0.05)
+    for name in ("estimate", "lower", "upper", "degrees_of_freedom"):
+        assert getattr(first, name) == pytest.approx(getattr(other, name), rel=1e-10)
+    assert (plain.number, plain.num_seeds, plain.state, plain.next_seeds) == (1, 5, "final", None)
+
+
+@pytest.mark.parametrize(("stopping", "seeds"), [("fixed(5)", 6), ("fixed(6)", 5)])
+def test_rule_that_contradicts_its_design_is_no_rule(stopping: str, seeds: int) -> None:
+    log = story(stopping="fixed(5)", seeds=5).decided()
+    registered = of(log, Registration)[0].body
+    frozen = registered.frozen
+    changed = {
+        **frozen,
+        "decision": {**frozen["decision"], "stopping": stopping},
+        "design": {**frozen["design"], "seeds": seeds},
+    }
+    log.replace_body("registration", frozen=changed)
+    assert "the registered rule cannot be applied" in failed(log)[LOOKS]
 
 
 def test_results_and_seeds_compare_every_field() -> None:

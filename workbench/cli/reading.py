@@ -133,7 +133,10 @@ def _lab_to_verify() -> Any:
 
 
 def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_json: bool) -> None:
-    """Verify published files alone. Neither the lab nor, without a verdict, the analysis starts."""
+    """Verify published files alone.
+
+    The lab does not start, nor the analysis where a verdict is by Welch's t at a fixed number.
+    """
     from workbench.cli.stamps import stamps_when_met
     from workbench.registry.anchored import AnchorTrust
     from workbench.registry.log import LogSource
@@ -144,9 +147,14 @@ def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_j
     from workbench.reports.verification import Verification, verify_lab, verify_published
 
     def audit(log: LogSource) -> list[AuditFinding]:
-        from workbench.reports.audit import audit_claims
+        from workbench.reports.checks import audited
 
-        return audit_claims(log)
+        return audited(log, apply=apply)
+
+    def apply(proposal: Any, floor: Any) -> Any:
+        from workbench.reports.applied import applied
+
+        return applied(proposal, floor)
 
     def verified(log: PublishedLog, vkey: str, named: str) -> Verification:
         return verify_lab(log, vkey=vkey, kept_head=named, audit=audit)

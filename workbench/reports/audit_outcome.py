@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from workbench.analysis.registered import JointLook
 from workbench.registry.entries import GuardrailResult, Look, SeedValue, Verdict
 from workbench.reports.claim import Claim, seeds_of
 from workbench.reports.differences import differs
 from workbench.reports.facts import Cited
 from workbench.reports.replay import (
     Replayed,
+    Said,
     is_shut,
     replayed_looks,
     replayed_verdict,
@@ -22,7 +22,9 @@ TREATMENT = "treatment"
 
 def check_outcome(claim: Claim) -> Iterator[str]:
     """7. The registered rule, applied to the values of each look, gives what was recorded."""
-    for look, found in zip(claim.facts.looks, replayed_looks(claim.facts), strict=True):
+    for look, found in zip(
+        claim.facts.looks, replayed_looks(claim.facts, claim.apply), strict=True
+    ):
         yield from _look_faults(claim, look, found)
     body = claim.verdict.value
     yield from _metric_faults(claim, "the verdict", seeds_of(body))
@@ -31,11 +33,11 @@ def check_outcome(claim: Claim) -> Iterator[str]:
     if is_shut(body.values, body.void_reasons):
         yield from _shut_faults(claim)
         return
-    replayed = replayed_verdict(claim.facts, body)
-    if replayed.look is None:
+    replayed = replayed_verdict(claim.facts, body, claim.apply)
+    if replayed.said is None:
         yield f"the rule cannot be applied to the verdict's values: {replayed.fault}"
         return
-    yield from _verdict_faults(claim, replayed.look)
+    yield from _verdict_faults(claim, replayed.said)
 
 
 def _look_faults(claim: Claim, look: Cited[Look], replayed: Replayed) -> Iterator[str]:
@@ -47,13 +49,13 @@ def _look_faults(claim: Claim, look: Cited[Look], replayed: Replayed) -> Iterato
         if body.state == "go_on" or body.next_seeds is not None:
             yield f"{name} goes on although void: {'; '.join(body.void_reasons)}"
         return
-    found = replayed.look
+    found = replayed.said
     if found is None:
         yield f"the rule cannot be applied at {name}: {replayed.fault}"
         return
     for fault in result_faults(body.results, found, claim.proposal.claims()):
         yield f"{name}: {fault}"
-    first = found.by_hypothesis[claim.proposal.decision.hypothesis].judgement
+    first = found.by_hypothesis[claim.proposal.decision.hypothesis]
     if body.void_reasons and first.outcome != "void":
         yield f"{name} tells values although void: {'; '.join(body.void_reasons)}"
     if (body.state, body.next_seeds) != (found.state, found.next_seeds):
@@ -74,9 +76,9 @@ def _shut_faults(claim: Claim) -> Iterator[str]:
         yield from shut_faults(body.results, claim.proposal)
 
 
-def _verdict_faults(claim: Claim, found: JointLook) -> Iterator[str]:
+def _verdict_faults(claim: Claim, found: Said) -> Iterator[str]:
     body, late = claim.verdict.value, claim.facts.course.late()
-    first = found.by_hypothesis[claim.proposal.decision.hypothesis].judgement
+    first = found.by_hypothesis[claim.proposal.decision.hypothesis]
     outcome = "void" if late or _is_abandoned(claim) else first.outcome
     if outcome == "supported" and not all(rail.held for rail in body.guardrails):
         outcome = "refuted"

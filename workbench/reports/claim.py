@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from workbench.registry.entries import Registration, SeedValue, Verdict
-from workbench.registry.proposal import DecisionRule, Proposal
+from workbench.registry.proposal import Proposal
 from workbench.reports.facts import Cited, ExperimentFacts
-from workbench.reports.replay import decision_of
+from workbench.reports.replay import Apply, is_plain, rule_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +18,8 @@ class Claim:
     verdict: Cited[Verdict]
     registration: Cited[Registration]
     proposal: Proposal
+    apply: Apply
+    """Of rules that need the libraries of the analysis."""
 
     @property
     def is_sequential(self) -> bool:
@@ -33,8 +35,7 @@ class Claim:
         Raises:
             ValueError: what was registered is no rule that can be applied.
         """
-        floor = self.facts.noise_floor
-        return decision_of(self.proposal, floor.value if floor else None).looks()
+        return rule_of(self.facts, self.proposal, self.apply).looks()
 
     @property
     def num_seeds(self) -> int:
@@ -52,7 +53,7 @@ class Claim:
         body = self.verdict.value
         newer = (body.stopping, body.num_seeds, body.results, body.noise_floor, body.look != 1)
         metrics = any(seed.metrics for seed in seeds_of(body))
-        return _is_plain(self.proposal.decision) and not (any(newer) or metrics)
+        return is_plain(self.proposal.decision) and not (any(newer) or metrics)
 
 
 Check: TypeAlias = Callable[[Claim], Iterator[str]]
@@ -62,9 +63,3 @@ Check: TypeAlias = Callable[[Claim], Iterator[str]]
 def seeds_of(body: Verdict) -> list[SeedValue]:
     """Return every seed of a verdict, arm by arm."""
     return [seed for seeds in body.values.values() for seed in seeds]
-
-
-def _is_plain(rule: DecisionRule) -> bool:
-    """Return whether the rule could be registered before looks and families."""
-    single = rule.multiplicity == "none" and not rule.family
-    return rule.interval == "welch_t" and rule.stopping.startswith("fixed") and single

@@ -1,95 +1,165 @@
-"""The registered rule applied again to what each look recorded, in the order of the ledger."""
+"""The registered rule applied again to what each look recorded, in the order of the ledger.
 
-from collections.abc import Iterator, Mapping, Sequence
+A single claim by Welch's t at a fixed number of seeds is judged here, without numpy and scipy
+(docs/decisions/0012). Every other rule is applied by what is passed: `workbench.reports.applied`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
-from workbench.analysis.looks import Measured
-from workbench.analysis.registered import Decision, JointLook
-from workbench.analysis.rules import NoiseFloor
-from workbench.registry import entries
+from workbench.analysis.claims import Judgement, judge
 from workbench.registry.amended import amended
-from workbench.registry.entries import ClaimResult, Registration, SeedValue, Verdict
-from workbench.registry.proposal import Proposal, RegisteredClaim
+from workbench.registry.entries import (
+    ClaimResult,
+    NoiseFloor,
+    Registration,
+    SeedValue,
+    Verdict,
+)
+from workbench.registry.proposal import DecisionRule, Proposal, RegisteredClaim
 from workbench.reports.differences import differs
 from workbench.reports.facts import ExperimentFacts, registered_proposal
 
-ARMS = ("control", "treatment")
 ByArm = Mapping[str, Sequence[SeedValue]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What the registered rule says at one look."""
+
+    number: int
+    num_seeds: int
+    state: str
+    next_seeds: int | None
+    by_hypothesis: Mapping[str, Judgement]
+
+
+class AppliedRule(Protocol):
+    """A registered rule, ready to be applied."""
+
+    def looks(self) -> tuple[int, ...]:
+        """Return the seeds an arm at each look."""
+
+    def at(self, values: ByArm, num_seeds: int, before: Said | None) -> Said:
+        """Return what it says of these values, given the look before.
+
+        Raises:
+            ValueError: no look of the rule, or values that it cannot take.
+        """
+
+
+Apply: TypeAlias = Callable[[Proposal, NoiseFloor | None], AppliedRule]
+"""Makes a rule of a proposal and the noise floor that it names; ValueError where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
     """What the rule says of the values of one look or verdict."""
 
-    look: JointLook | None
+    said: Said | None
     fault: str = ""
     """Why it says nothing; empty otherwise."""
 
 
-def decision_of(proposal: Proposal, floor: entries.NoiseFloor | None) -> Decision:
-    """Return what was registered to be decided, ready to be applied.
+@dataclass(frozen=True, kw_only=True)
+class PlainRule:
+    """One claim by Welch's t at a fixed number of seeds; an `AppliedRule`.
 
-    Args:
-        proposal: As it is in force.
-        floor: The noise floor that it names.
+    Values that are absent are left out; `checks.check_seeds` says whether that was allowed.
+    """
+
+    proposal: Proposal
+
+    def looks(self) -> tuple[int, ...]:
+        """Return the one registered number of seeds.
+
+        Raises:
+            ValueError: the design says another.
+        """
+        looks, most = self.proposal.decision.looks, self.proposal.design.seeds
+        if looks != (most,):
+            raise ValueError(f"{self.proposal.decision.stopping} with {most} seeds an arm")
+        return looks
+
+    def at(self, values: ByArm, num_seeds: int, before: Said | None) -> Said:
+        """Return what Welch's t says of these values; nothing comes before it."""
+        if before is not None or (num_seeds,) != self.looks():
+            raise ValueError(f"the rule looks once, at {self.looks()[0]} seeds, not {num_seeds}")
+        rule = self.proposal.decision
+        control, treatment = (
+            [seed.value for seed in values.get(arm, []) if seed.value is not None]
+            for arm in ("control", "treatment")
+        )
+        judged = judge(
+            control,
+            treatment,
+            direction=self.proposal.measures.primary.direction,
+            claim_kind=rule.claim_kind,
+            margin=rule.margin,
+            alpha=rule.alpha,
+        )
+        return Said(
+            number=1,
+            num_seeds=num_seeds,
+            state="final",
+            next_seeds=None,
+            by_hypothesis={rule.hypothesis: judged},
+        )
+
+
+def is_plain(rule: DecisionRule) -> bool:
+    """Return whether it is a single claim by Welch's t at a fixed number of seeds."""
+    single = rule.multiplicity == "none" and not rule.family
+    return rule.interval == "welch_t" and rule.stopping.startswith("fixed") and single
+
+
+def rule_of(facts: ExperimentFacts, proposal: Proposal, apply: Apply) -> AppliedRule:
+    """Return the rule of a proposal, ready to be applied.
 
     Raises:
-        ValueError: no rule that can be applied.
+        ValueError: what was registered is no rule that can be applied.
     """
-    spreads = floor.spreads if floor else {}
-    wanted = {claim.metric for claim in proposal.claims()}
-    calibrated = proposal.decision.interval == "calibrated_t"
-    return Decision.of(
-        terms=proposal.decision,
-        claims=proposal.claims(),
-        seeds=proposal.design.seeds,
-        divergence=proposal.divergence.rule,
-        data_arms=proposal.arms_differ_in_data,
-        noise_floors={
-            metric: NoiseFloor(sd=spreads[metric], num_runs=floor.num_runs)
-            for metric in wanted & set(spreads)
-            if calibrated and floor
-        },
-    )
+    if is_plain(proposal.decision):
+        return PlainRule(proposal=proposal)
+    return apply(proposal, facts.noise_floor.value if facts.noise_floor else None)
 
 
-def replayed_looks(facts: ExperimentFacts) -> list[Replayed]:
+def replayed_looks(facts: ExperimentFacts, apply: Apply) -> list[Replayed]:
     """Return what the rule says at each look, each given the one before it."""
     found: list[Replayed] = []
     for look in facts.looks:
         proposal = _proposal_at(facts, look.sources[0].sequence)
-        before = found[-1].look if found else None
+        before = found[-1].said if found else None
         body = look.value
-        found.append(_replayed(facts, proposal, body.values, body.num_seeds, before))
+        found.append(_replayed(facts, proposal, apply, body.values, body.num_seeds, before))
     return found
 
 
-def replayed_verdict(facts: ExperimentFacts, verdict: Verdict) -> Replayed:
+def replayed_verdict(facts: ExperimentFacts, verdict: Verdict, apply: Apply) -> Replayed:
     """Return what the rule in force says of the verdict's own values, given the earlier looks."""
     proposal = facts.proposal
     most = proposal.design.seeds if proposal else 0
     num_seeds = most if verdict.num_seeds is None else verdict.num_seeds
-    earlier = [found.look for found in replayed_looks(facts) if found.look is not None]
-    before = next((look for look in reversed(earlier) if look.num_seeds < num_seeds), None)
-    return _replayed(facts, proposal, verdict.values, num_seeds, before)
+    earlier = [found.said for found in replayed_looks(facts, apply) if found.said is not None]
+    before = next((said for said in reversed(earlier) if said.num_seeds < num_seeds), None)
+    return _replayed(facts, proposal, apply, verdict.values, num_seeds, before)
 
 
 def _replayed(
     facts: ExperimentFacts,
     proposal: Proposal | None,
+    apply: Apply,
     values: ByArm,
     num_seeds: int,
-    before: JointLook | None,
+    before: Said | None,
 ) -> Replayed:
     if proposal is None:
-        return Replayed(look=None, fault="nothing was registered")
-    floor = facts.noise_floor.value if facts.noise_floor else None
+        return Replayed(said=None, fault="nothing was registered")
     try:
-        decision = decision_of(proposal, floor)
-        measured = _measured(values, proposal.claims())
-        return Replayed(look=decision.look_at(measured, num_seeds, before=before))
+        return Replayed(said=rule_of(facts, proposal, apply).at(values, num_seeds, before))
     except ValueError as error:
-        return Replayed(look=None, fault=str(error))
+        return Replayed(said=None, fault=str(error))
 
 
 def _proposal_at(facts: ExperimentFacts, sequence: int) -> Proposal | None:
@@ -103,30 +173,6 @@ def _proposal_at(facts: ExperimentFacts, sequence: int) -> Proposal | None:
         if amendment.entry.sequence < sequence and isinstance(body, Registration):
             proposal = registered_proposal(body)
     return proposal
-
-
-def _measured(
-    values: ByArm, claims: Sequence[RegisteredClaim]
-) -> dict[str, dict[str, list[Measured]]]:
-    primary = claims[0].metric
-    return {
-        claim.metric: {
-            arm: [
-                Measured(seed_index=seed.seed_index, value=_value(seed, claim.metric, primary))
-                for seed in values.get(arm, [])
-            ]
-            for arm in ARMS
-        }
-        for claim in claims
-    }
-
-
-def _value(seed: SeedValue, metric: str, primary: str) -> float | None:
-    if seed.value is None or metric == primary:
-        return seed.value
-    if metric not in seed.metrics:
-        raise ValueError(f"{seed.run} has no value of {metric}, which the family needs")
-    return seed.metrics[metric]
 
 
 def is_shut(values: ByArm, void_reasons: Sequence[str]) -> bool:
@@ -151,15 +197,14 @@ def shut_faults(recorded: Sequence[ClaimResult], proposal: Proposal) -> Iterator
 
 
 def result_faults(
-    recorded: Sequence[ClaimResult], found: JointLook, claims: Sequence[RegisteredClaim]
+    recorded: Sequence[ClaimResult], found: Said, claims: Sequence[RegisteredClaim]
 ) -> Iterator[str]:
     """Yield where the results of a look or verdict are not those that the rule gives."""
     yield from _static_faults(recorded, claims)
     for result in recorded:
-        name, look = result.hypothesis, found.by_hypothesis.get(result.hypothesis)
-        if look is None:
+        name, judged = result.hypothesis, found.by_hypothesis.get(result.hypothesis)
+        if judged is None:
             continue
-        judged = look.judgement
         if result.outcome != judged.outcome:
             yield f"{name}: recorded {result.outcome}, recomputed {judged.outcome}"
         if result.interval != judged.interval:

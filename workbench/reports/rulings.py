@@ -8,8 +8,8 @@ from workbench.analysis.claims import IntervalKind, Judgement
 from workbench.analysis.explanation import Explanation, explain
 from workbench.analysis.rules import Rule
 from workbench.registry.entries import ClaimResult, Look, SeedValue, Verdict
+from workbench.reports.applied import decision_of
 from workbench.reports.facts import Cited, ExperimentFacts, Source
-from workbench.reports.replay import decision_of
 
 Values = Mapping[str, Sequence[tuple[int, float]]]
 """By arm: seed index and value, of the seeds that have one."""

@@ -1,7 +1,6 @@
 """What was predicted, what did not work, and what it all cost."""
 
 from workbench.reports.accounting import Cost, bill
-from workbench.reports.audit import forecasts_after_runs
 from workbench.reports.blocks import (
     Paragraph,
     Row,
@@ -13,6 +12,7 @@ from workbench.reports.blocks import (
     section,
     table,
 )
+from workbench.reports.checks import forecasts_after_runs
 from workbench.reports.facts import ExperimentFacts, Source
 from workbench.reports.figures.costs import WORDS, cost_bars, items_in_words
 from workbench.reports.figures.forecast import forecast_intervals, ladder
