@@ -46,7 +46,7 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Training:
     return stand_in
 
 
-def test_noise_prints_the_spreads_and_the_line_to_paste(
+def test_noise_of_a_recipe_prints_the_spreads(
     registered_lab: LabFolder, workbench: Command, train: Training
 ) -> None:
     said = workbench("noise", RECIPE_PATH, "--scale", "s1", lab=registered_lab)
@@ -57,7 +57,8 @@ def test_noise_prints_the_spreads_and_the_line_to_paste(
     assert lines[0] == "Will run 10 repeats of tiny@1 at s1: 0.00192 M tokens."
     assert lines[1] == "noise floor of tiny@1, s1, 10 repeats"
     assert [line.split()[0] for line in lines[2:5]] == ["metric", "bpb_macro", "bpb_code"]
-    assert lines[-1] == f"  noise_floor: {entry.leaf}"
+    assert lines[-1] == f"entry {entry.sequence}"
+    assert "takes a floor of the experiment's control at full scale" in " ".join(lines)
     assert max(map(len, lines)) <= 80
     assert len(train.calls) == 10
 
@@ -74,7 +75,7 @@ def test_noise_again_runs_nothing_and_names_the_same_entry(
     found = json.loads(said.out)
     (entry,) = registered_lab.entries("noise_floor")
     assert (found["leaf"], found["new"], found["scale"]) == (entry.leaf, False, "s2")
-    assert (found["num_runs"], found["enough_for_calibrated_t"]) == (2, False)
+    assert (found["num_runs"], found["fits_calibrated_t"]) == (2, False)
     assert set(found["spreads"]["bpb_macro"]) == {"sd", "interval_90", "margin_at_least"}
 
 
@@ -96,9 +97,22 @@ def test_noise_of_an_experiment_is_of_its_control_at_full_scale(
     assert (entry.subject, entry.refs) == (SUBJECT, (registration.leaf,))
     seeds = {run.seed for run in entry.body.repeats}  # type: ignore[attr-defined]
     assert len(seeds) == 3
+    longer = workbench("noise", "1", lab=registered_lab)
+    entry = registered_lab.entries("noise_floor")[-1]
+    assert longer.out.splitlines()[-1] == f"  noise_floor: {entry.leaf}"
+    assert max(map(len, longer.out.splitlines())) <= 80
+    assert len(train.calls) == 10
     assert registered_lab.open().verify().passed
     assert workbench("chronicle", "1", lab=registered_lab).code == 0
     assert workbench("status", lab=registered_lab).code == 0
+
+
+def test_noise_is_of_the_configuration_that_was_promoted_as_the_control(
+    promoted_lab: LabFolder, workbench: Command, train: Training
+) -> None:
+    assert workbench("noise", "1", "--runs", "2", lab=promoted_lab).code == 0
+    (floor,), (promotion,) = (promoted_lab.bodies(k) for k in ("noise_floor", "promotion"))
+    assert floor.config_sha256 == promotion.config_sha256["control"]
 
 
 def test_noise_of_a_draft_needs_no_registration(
@@ -127,7 +141,7 @@ def test_noise_without_two_completed_repeats_is_a_failure_on_record(
 def test_noise_import_records_the_files_hash(registered_lab: LabFolder, workbench: Command) -> None:
     rows = "".join(f"{seed},{2 + seed / 1000}\n" for seed in range(10))
     (registered_lab.root / "runs.csv").write_text(f"seed,value\n{rows}", "utf-8")
-    arguments = ["noise", RECIPE_PATH, "--import", "runs.csv", "--metric", "bpb_macro"]
+    arguments = ["noise", "1", "--import", "runs.csv", "--metric", "bpb_macro"]
     said = workbench(*arguments, lab=registered_lab)
     assert said.code == 0, said.err
     assert "Will run" not in said.out

@@ -74,7 +74,7 @@ def _print(entry: Entry, body: NoiseFloor, *, is_new: bool) -> None:
     for sentence in said:
         for line in textwrap.wrap(sentence, _WIDTH):
             say(line)
-    if body.num_runs >= FEWEST_FLOOR_RUNS:
+    if body.num_runs >= FEWEST_FLOOR_RUNS and body.experiment:
         say("For interval calibrated_t, under decision:")
         say(f"  noise_floor: {entry.leaf}")
 
@@ -89,10 +89,15 @@ def _reservations(body: NoiseFloor) -> list[str]:
                 f"{len(gone)} of {len(body.repeats)} repeats {state} and are recorded, not in "
                 f"the spread: {gone[0].reason or 'no reason given'}"
             )
-    if body.spreads and body.num_runs < FEWEST_FLOOR_RUNS:
+    if body.spreads and body.experiment and body.num_runs < FEWEST_FLOOR_RUNS:
         more = ": the same command with --runs 10 adds to them" if body.origin == "run" else ""
         said.append(
             f"{body.num_runs} are too few for calibrated_t, which takes {FEWEST_FLOOR_RUNS}{more}."
+        )
+    if not body.experiment:
+        said.append(
+            "calibrated_t takes a floor of the experiment's control at full scale: workbench noise "
+            "NNNN."
         )
     commits = {run.commit for run in body.repeats if run.commit}
     if len(commits) > 1:
@@ -115,7 +120,7 @@ def _plain(entry: Entry, body: NoiseFloor, *, is_new: bool) -> dict[str, Any]:
         "origin": body.origin,
         "source": body.source,
         "num_runs": body.num_runs,
-        "enough_for_calibrated_t": body.num_runs >= FEWEST_FLOOR_RUNS,
+        "fits_calibrated_t": bool(body.experiment) and body.num_runs >= FEWEST_FLOOR_RUNS,
         "spreads": {
             name: {"sd": sd, "interval_90": spread_bounds(sd, freedom), "margin_at_least": 2 * sd}
             for name, sd in body.spreads.items()

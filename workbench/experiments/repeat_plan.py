@@ -89,7 +89,7 @@ def recipe_text(layout: Layout, name: str) -> str:
 
 
 def scale_plan(layout: Layout, name: str, scale: str) -> RepeatPlan:
-    """Return the plan of a recipe's base at one of its scales.
+    """Return the plan of a recipe's control, as a ladder runs it, at one of its scales.
 
     Args:
         layout: The lab.
@@ -112,7 +112,7 @@ def scale_plan(layout: Layout, name: str, scale: str) -> RepeatPlan:
         recipe_sha256=sha256_hex(text.encode()),
         scale=wanted,
         experiment="",
-        config=recipe.at_scale(wanted),
+        config=recipe.at_scale(wanted, recipe.control()),
         # What a new proposal of the recipe would say.
         loss_above=math.ceil(math.log(recipe.base.model.vocab_size)) + 4,
         patience=5,
@@ -147,7 +147,7 @@ def full_plan(source: LogSource, layout: Layout, number: str) -> RepeatPlan:
         recipe_sha256=sha256,
         scale=FULL,
         experiment=folder.name,
-        config=full.config(recipe),
+        config=full.config(recipe, recipe.control()),
         loss_above=proposal.divergence.loss_above,
         patience=proposal.divergence.patience,
         refs=refs,
