@@ -36,8 +36,10 @@ Condition: TypeAlias = Literal[
 """``training``: a process of this machine is at it; ``stopped``: it has no end in the ledger and no
 process, so the next `workbench run` takes it up; ``elsewhere``: it has no end and no files here."""
 
-TAIL_BYTES = 4 << 20
-"""How much of a telemetry file is read: some 15,000 steps."""
+WATCHED_BYTES = 2 << 20
+"""How much of the telemetry of a run under way is read: some 8,000 steps, half a second."""
+TOLD_BYTES = 64 << 10
+"""How much of an ended run's: more than 200 steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +182,9 @@ class _Watch:
         started, ended = last.started, last.ended
         config = self.configs.get(started.arm)
         folder = self.folder / history.run
-        rows = _tail(telemetry_path(folder, started.attempt))
+        is_final = history.final is not None
+        path = telemetry_path(folder, started.attempt)
+        rows = _tail(path, TOLD_BYTES if is_final else WATCHED_BYTES)
         signals = _signals(rows)
         condition = ended.outcome if ended else _unended(folder)
         planned = config.steps if config else (ended.planned_steps if ended else 0)
@@ -198,14 +202,14 @@ class _Watch:
             telemetry_age=None if when is None else self.now - when,
             device_seconds=_device_seconds(history, signals),
             signals=signals,
-            incidents=(*recorded, *self._unrecorded(last, config, rows)),
+            incidents=(*recorded, *(() if is_final else self._unrecorded(last, config, rows))),
         )
 
     def _unrecorded(
         self, last: Attempt, config: RunConfig | None, rows: Sequence[TelemetryRow]
     ) -> Iterator[RunIncident]:
         """Yield what the sentinel sees in an attempt that did not end by itself."""
-        if config is None or (last.ended and last.ended.outcome in ("completed", "diverged")):
+        if config is None:
             return
         rule = self.proposal.divergence if self.proposal else None
         detector = Detector(
@@ -267,8 +271,8 @@ def _unended(folder: Path) -> Literal["training", "stopped", "elsewhere"]:
     return "training" if is_held(folder) else "stopped"
 
 
-def _tail(path: Path) -> list[TelemetryRow]:
-    return list(read_rows(path, last_bytes=TAIL_BYTES)) if path.is_file() else []
+def _tail(path: Path, num_bytes: int) -> list[TelemetryRow]:
+    return list(read_rows(path, last_bytes=num_bytes)) if path.is_file() else []
 
 
 def _signals(rows: Sequence[TelemetryRow]) -> Signals:
