@@ -272,6 +272,25 @@ def test_lock_keeps_threads_apart_and_is_given_back_after_an_error(place: Place)
     store.close()
 
 
+def test_reserved_name_is_held_by_one_at_a_time_and_does_not_keep_anybody_from_writing(
+    place: Place,
+) -> None:
+    here, there = place.create_store(), place.open_store()
+    with here.reserved("0001-x confirmatory") as mine:
+        with there.reserved("0001-x confirmatory") as theirs, there.reserved("0002-y") as other:
+            assert (mine, theirs, other) == (True, False, True)
+        with there.lock_if_free() as free:
+            assert free
+    with there.reserved("0001-x confirmatory") as again:
+        assert again
+    with pytest.raises(RuntimeError), here.reserved("0001-x confirmatory"):
+        raise RuntimeError
+    with there.reserved("0001-x confirmatory") as after:
+        assert after
+    here.close()
+    there.close()
+
+
 def test_store_may_be_used_after_it_was_closed(filled: Place) -> None:
     store = filled.open_store()
     store.close()

@@ -118,7 +118,7 @@ class Campaign:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep a second process from the same experiment, and run what is in force."""
-        with stage_lock(self.layout, self.plan.subject, self.plan.mode):
+        with stage_lock(self.layout, self.ledger, self.plan.subject, self.plan.mode):
             refuse_outdated(self.ledger, self.plan)
             yield
 

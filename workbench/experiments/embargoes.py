@@ -1,11 +1,14 @@
 """Register without publishing yet, and publish later: the two ends of an embargo."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC
 
 from workbench.errors import ConflictError, InvalidFileError
+from workbench.experiments.unraced import Wanted, append_unraced
 from workbench.registry.embargo import (
     OpenEmbargo,
+    Withholding,
     checked_until,
     is_withheld,
     withholding_of,
@@ -99,22 +102,41 @@ def reveal(ledger: Ledger, experiment: str, *, reason: str) -> Revealed:
     Raises:
         ConflictError: none stands, or this store has not the bodies that it would publish.
     """
+    body = Reveal(reason=reason)
+    # Of two reveals of one embargo, the second would refer to none that stands.
+    entry = append_unraced(
+        ledger,
+        experiment,
+        lambda: Wanted(body=body, refs=[e.leaf for e in _standing(ledger, experiment).open]),
+    )
+    before = [e for e in ledger.entries(subject=experiment) if e.sequence < entry.sequence]
+    found = withholding_of(before)
+    shown = [e for e in _withheld(found, before) if not isinstance(e.body, Hidden)]
+    return Revealed(entry=entry, until=found.open[0].until, num_entries=len(shown))
+
+
+def _standing(ledger: Ledger, experiment: str) -> Withholding:
+    """Return what is withheld of an experiment, if it can be revealed from this store."""
     entries = list(ledger.entries(subject=experiment))
     found = withholding_of(entries)
     if not found.open:
         raise ConflictError(
             f"no embargo of {experiment} stands", remedy="workbench publish, then workbench status"
         )
-    first = found.open[0]
-    withheld = [e for e in entries if is_withheld(found.subjects, e.kind, e.subject, e.sequence)]
     redacted = {ref for e in entries if e.kind == Redaction.kind for ref in e.refs}
-    lost = [e for e in withheld if isinstance(e.body, Hidden) and e.leaf not in redacted]
+    hidden = (e for e in _withheld(found, entries) if isinstance(e.body, Hidden))
+    lost = [e for e in hidden if e.leaf not in redacted]
     if lost:
         raise ConflictError(
             f"the bodies of {len(lost)} entries of {experiment} are not in this store, the first "
             f"of them of entry {lost[0].sequence}: once revealed, they would be missed",
             remedy="reveal where the store is that they were written to",
         )
-    body = Reveal(reason=reason)
-    entry = ledger.append(body, subject=experiment, refs=[e.leaf for e in found.open])
-    return Revealed(entry=entry, until=first.until, num_entries=len(withheld))
+    return found
+
+
+def _withheld(found: Withholding, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries whose bodies the standing embargoes keep from publication."""
+    for e in entries:
+        if is_withheld(found.subjects, e.kind, e.subject, e.sequence):
+            yield e

@@ -59,8 +59,7 @@ class PostgresStore(SqlStore):
         weakref.finalize(self, _hang_up_all, self._idle, self._owner)
         self._mutex = threading.Lock()
         self._held: _Held | None = None
-        digest = hashlib.sha256(f"workbench ledger {address.schema}".encode()).digest()
-        self._key = int.from_bytes(digest[:8], "big", signed=True)
+        self._key = _advisory_key(f"workbench ledger {address.schema}")
         self.version = 0
 
     @classmethod
@@ -180,6 +179,18 @@ class PostgresStore(SqlStore):
             raise
         finally:
             self._held = None
+
+    @contextmanager
+    def reserved(self, name: str) -> Iterator[bool]:
+        """Hold a name against all others who use this store, and yield True, or False at once."""
+        key = _advisory_key(f"workbench reserved {self._address.schema} {name}")
+        # On a connection of its own, which nothing else uses and so nothing else closes.
+        connection = self._connected()
+        try:
+            taken = self._execute(connection, [(f"SELECT pg_try_advisory_lock({key})", ())])
+            yield bool(taken[0][0])
+        finally:
+            _hang_up(connection)
 
     @contextmanager
     def spool(self) -> Iterator[Spool]:
@@ -373,6 +384,11 @@ class PostgresStore(SqlStore):
             remedy="start or free the server (store_url, password in PGPASSWORD, disk space) and "
             "repeat the command",
         )
+
+
+def _advisory_key(text: str) -> int:
+    """Return the number of PostgreSQL's advisory lock that stands for a text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
 
 def _driver() -> Any:

@@ -83,6 +83,10 @@ class SqlStore(ABC):
         """Hold the writer lock and yield True, or yield False at once where another one has it."""
 
     @abstractmethod
+    def reserved(self, name: str) -> AbstractContextManager[bool]:
+        """Hold a name against all others who use this store, and yield True, or False at once."""
+
+    @abstractmethod
     def spool(self) -> AbstractContextManager[Spool]:
         """Open the requests to the next writer."""
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -127,6 +128,12 @@ class SqliteStore(SqlStore):
         with _flocked(self._lock_path, fcntl.LOCK_EX | fcntl.LOCK_NB) as free:
             self._forget_stale()
             yield free
+
+    def reserved(self, name: str) -> AbstractContextManager[bool]:
+        """Hold a name against all others who use this store, and yield True, or False at once."""
+        digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+        path = self._path.with_name(f"{self._path.name}.reserved-{digest}")
+        return _flocked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def spool(self) -> AbstractContextManager[Spool]:
         """Open the requests to the next writer."""
