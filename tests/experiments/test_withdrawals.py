@@ -116,7 +116,7 @@ def test_experiment_at_work_in_another_copy_of_the_lab_is_left_alone(
     with (
         registered_lab.open().ledger() as there,
         there.reserved(f"{SUBJECT} confirmatory"),
-        pytest.raises(ConflictError, match="at work on .* in another copy of this lab"),
+        pytest.raises(ConflictError, match="in another copy of this lab"),
     ):
         getattr(registered_lab.open(), command)("1", **options)
     assert registered_lab.bodies("withdrawal") == registered_lab.bodies("sweep_started") == []

@@ -89,11 +89,12 @@ def test_store_that_is_not_there_is_not_found(place: Place) -> None:
 
 def test_created_store_is_empty_and_created_again_it_is_the_same(place: Place) -> None:
     with_entry = place.create_store()
-    assert store_exists(place.url)
+    assert not store_exists(place.url)
     assert (with_entry.tree(), with_entry.last_note(), with_entry.heads()) == (Frontier(), "", [])
     with with_entry.lock():
         (entry,) = numbered(1)
         with_entry.append([entry], ["a"], grown(Frontier(), [entry.leaf]))
+    assert store_exists(place.url)
     with_entry.close()
     again = place.create_store()
     assert again.tree().size == 1

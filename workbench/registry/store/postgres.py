@@ -113,14 +113,14 @@ class PostgresStore(SqlStore):
 
     @classmethod
     def exists(cls, url: str) -> bool:
-        """Return whether the database holds a ledger.
+        """Return whether the database holds a ledger with an entry.
 
         Raises:
             StoreUnavailableError: the server does not answer or refuses.
         """
         store = cls(parse_url(url), read_only=True)
         try:
-            return bool(store._found_version())
+            return bool(store._found_version()) and store._has_entries()
         finally:
             store.close()
 

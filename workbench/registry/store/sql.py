@@ -126,6 +126,9 @@ class SqlStore(ABC):
             raise IntegrityError(f"{self.place} holds {count} entries, its tree has {size}")
         return Frontier.from_bytes(size, data)
 
+    def _has_entries(self) -> bool:
+        return bool(self._read("SELECT 1 FROM entries LIMIT 1"))
+
     def append(
         self, entries: Sequence[StoredEntry], announcements: Sequence[str], growth: Growth
     ) -> None:

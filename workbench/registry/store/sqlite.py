@@ -21,6 +21,7 @@ from workbench.errors import (
     InvalidFileError,
     NotFoundError,
     StoreUnavailableError,
+    WorkbenchError,
 )
 from workbench.registry.store.interface import SCHEMA_VERSION, Spool
 from workbench.registry.store.mounts import refuse_network_file_system
@@ -101,6 +102,21 @@ class SqliteStore(SqlStore):
         with store.closed_on_failure():
             store._find_version()
         return store
+
+    @classmethod
+    def exists(cls, url: str) -> bool:
+        """Return whether the file holds an entry, or something else than a store without any."""
+        path = path_of(url)
+        if not path.is_file():
+            return False
+        store = cls(path, read_only=True)
+        try:
+            tables = {str(name) for (name,) in store._read("SELECT name FROM sqlite_master")}
+            return store._has_entries() if "entries" in tables else bool(tables)
+        except WorkbenchError:
+            return True  # for opening it to say what is wrong
+        finally:
+            store.close()
 
     @property
     def place(self) -> str:
