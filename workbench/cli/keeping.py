@@ -71,7 +71,10 @@ def reveal(
         return
     say(f"Revealed {found.entry.subject} (entry {found.entry.sequence})")
     say(f"  promised until  {found.until}")
-    say(f"  to be published  {found.num_entries} entries with their content")
+    many = (
+        "1 entry with its" if found.num_entries == 1 else f"{found.num_entries} entries with their"
+    )
+    say(f"  to be published  {many} content")
     say(f"Next: workbench publish, then workbench chronicle {number}")
 
 

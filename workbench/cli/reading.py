@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from workbench.cli.show import print_json, print_table, read_text, say, seconds
+from workbench.cli.show import one_line, print_json, print_table, read_text, say, seconds
+from workbench.errors import InvalidFileError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 
@@ -62,13 +63,13 @@ def chronicle(
 
 def verify(
     published: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from",
             metavar="DIR|URL",
             help="Published files to verify, in a folder or on the web; needs no lab or keys.",
         ),
-    ] = "",
+    ] = None,
     head: Annotated[
         Path | None, typer.Option("--head", help="A signed tree head that you kept from before.")
     ] = None,
@@ -94,6 +95,10 @@ def verify(
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
     kept = read_text(head) if head else None
+    if published == "":
+        raise InvalidFileError(
+            "--from names no place: nothing was verified", remedy="workbench verify --from DIR|URL"
+        )
     if published and not (proof or witness or tsa_root or kept_report):
         _verify_published(published, key, kept, None, as_json=as_json)
         return
@@ -108,7 +113,7 @@ def verify(
         _verify_published(published, key, kept, trust, as_json=as_json)
     else:
         lab = Lab.open()
-        report = lab.verify(kept_head=kept, trust=trust)
+        report = lab.verify(kept_head=kept, vkey=key, trust=trust)
         before = lab.verify_forerunners() if report.passed else ()
         _tell_verification(report, before, as_json=as_json)
 
@@ -156,7 +161,7 @@ def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:
         print_json(values)
     else:
         for line in lines:
-            say(line)
+            say(one_line(line))
     if not passed:
         raise typer.Exit(6)
 

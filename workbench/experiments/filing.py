@@ -412,7 +412,7 @@ def _short(value: Json) -> str:
 
 def _next_number(experiments: Path) -> int:
     # Whatever begins with four digits has taken its number, also what a person named by hand.
-    taken = [path.name[:4] for path in experiments.iterdir() if path.name[:4].isdigit()]
+    taken = [path.name[:4] for path in experiments.iterdir() if path.name[:4].isdecimal()]
     number = max(map(int, taken), default=0) + 1
     if number > 9999:
         raise ConflictError("experiment numbers end at 9999", remedy="workbench init another-lab")

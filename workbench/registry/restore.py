@@ -124,12 +124,12 @@ def _last_head(keys: Keys) -> SignedHead:
 def _refuse_older(head: SignedHead, kept: SignedHead) -> None:
     if head.size >= kept.size:
         return
-    missing = f"entry {head.size}"
+    which = f"entry {head.size}"
     if kept.size - head.size > 1:
-        missing = f"entries {head.size} to {kept.size - 1}"
+        which = f"entries {head.size} to {kept.size - 1}"
     raise ConflictError(
-        f"{missing} of log {kept.origin!r} were signed and are not in this copy: they are lost "
-        "with the store, and others may have seen their head",
+        f"{which} of log {kept.origin!r}, signed once, cannot be found in this copy: what it lacks "
+        "is lost with the store, and others may have seen its head",
         remedy=f"find a newer copy of the store or of registry/, or {NEW_ORIGIN}",
     )
 
