@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # Which tests `make test` runs; .ci/run asks for everything but gpu.
 MARKERS ?= not slow and not browser and not postgres and not gpu
+# How many processes run it, each whole files of tests; 0 runs all of it in one, as a debugger needs.
+JOBS ?= 2
 
 .PHONY: help venv demo test test-postgres lint bench clean
 
@@ -31,7 +33,7 @@ demo: venv
 	$(BIN)/workbench demo
 
 test: venv
-	$(BIN)/python -m pytest -q -m "$(MARKERS)"
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "$(MARKERS)"
 
 test-postgres: venv
 	$(BIN)/python -m pytest -q -m "postgres and not slow" tests/registry/test_store_contract.py

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 VARIABLE = "WORKBENCH_TEST_POSTGRES"
-"""Names the URL of a database to use instead, whose schemas the tests may create and drop."""
+"""Names the URL of a database to use instead, whose schemas the tests may create and drop; by one
+process only (``make test JOBS=0``)."""
 
 
 def binaries() -> Path | None:

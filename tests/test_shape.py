@@ -104,11 +104,11 @@ def names_of(file: Path) -> set[str]:
 
 
 def test_sealed_test_split_has_one_door_and_one_visitor() -> None:
-    """Leak test: nothing but the verdict's evaluation opens the sealed split."""
+    """Leak test: nothing but the looks of the registered rule opens the sealed split."""
     visitors = {name_of(f) for f in FILES if {"open_sealed", "workbench.data.sealed"} & names_of(f)}
     assert visitors == {"experiments/sealed_evaluation.py"}
     callers = {name_of(f) for f in FILES if "sealed_scores" in names_of(f)}
-    assert callers == {"experiments/verdicts.py"}
+    assert callers == {"experiments/looks.py"}
 
 
 def test_shards_are_mapped_by_the_corpus_and_the_sealed_door_only() -> None:

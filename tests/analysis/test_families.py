@@ -82,8 +82,8 @@ def test_family_bounds_agree_with_the_outcome_and_level() -> None:
     assert [look.judgement.outcome for look in looks.values()] == [
         "supported", "supported", "inconclusive",
     ]  # fmt: skip
-    # Two of three shown: the third was tested at α/1, and refutation at α/3 (nothing refuted).
-    assert looks["big"].judgement.alpha == pytest.approx(0.05)
+    # Two of three shown, the last of them at α/2; refutation stays at α/3 (nothing refuted).
+    assert looks["big"].judgement.alpha == pytest.approx(0.025)
     assert looks["none"].judgement.alpha == pytest.approx(0.05 / 3)
     for look in looks.values():
         assert look.judgement.lower is not None
@@ -93,7 +93,7 @@ def test_family_bounds_agree_with_the_outcome_and_level() -> None:
 def test_family_refutes_at_its_own_level() -> None:
     looks = decide_family({"bad": member(-6.0, 4), "none": member(0.3, 5)}, 5)
     assert looks["bad"].judgement.outcome == "refuted"
-    assert looks["bad"].judgement.alpha == pytest.approx(0.05)
+    assert looks["bad"].judgement.alpha == pytest.approx(0.025)
     assert looks["none"].judgement.outcome == "inconclusive"
     assert looks["none"].judgement.alpha == pytest.approx(0.025)
 
@@ -116,7 +116,7 @@ def test_void_member_still_counts_in_the_size() -> None:
     )  # fmt: skip
     looks = decide_family({"whole": whole, "torn": torn}, 5)
     assert looks["torn"].judgement.outcome == "void"
-    assert looks["whole"].judgement == decide_look(whole, 5, share=1.0).judgement
+    assert looks["whole"].judgement == decide_look(whole, 5, share=0.5).judgement
     weak = decide_family({"weak": member(0.3, 5), "torn": torn}, 5)["weak"].judgement
     assert (weak.outcome, weak.alpha) == ("inconclusive", pytest.approx(0.025))
 

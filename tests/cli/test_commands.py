@@ -301,7 +301,7 @@ def test_verdict_prints_rule_estimate_interval_and_n(
     assert said.out.startswith("SUPPORTED  H1: superior(0.02)\n")
     assert re.search(r"improvement in bpb_macro  \+\d\.\d{4} \[[+-]", said.out)
     assert "control n=3, treatment n=3" in said.out
-    assert "welch_t, two one-sided bounds at alpha 0.05" in said.out
+    assert "welch_t fixed(3), two one-sided bounds at alpha 0.05" in said.out
     assert "registered action" in said.out
 
 

@@ -114,3 +114,10 @@ def test_core_install_reads_and_files(registered_lab: LabFolder) -> None:
 def test_core_install_says_which_extra_a_running_command_needs(registered_lab: LabFolder) -> None:
     commands = [["sweep", "1"], ["data", RECIPE_PATH]]
     assert outcomes(registered_lab, commands, blocked=EXTRA) == [(7, []), (7, [])]
+
+
+def test_verdict_by_welchs_rule_is_recomputed_without_numpy_and_scipy(filed_lab: LabFolder) -> None:
+    """This repository's own log has one; docs/decisions/0012 says what they would cost."""
+    command = ["verify", "--from", str(ROOT / "registry")]
+    found = outcomes(filed_lab, [command], blocked=("numpy", "scipy"))
+    assert found == [(0, [])]

@@ -13,7 +13,7 @@ import pytest
 from tests.labs import SUBJECT, LabFolder
 from workbench.data.sealed import open_sealed
 from workbench.errors import ConflictError, IntegrityError, NotRegisteredError
-from workbench.experiments import sealed_evaluation, verdicts
+from workbench.experiments import evidence, sealed_evaluation, verdicts
 from workbench.experiments.plan import ExperimentPlan, registered_plan
 from workbench.experiments.progress import silent
 from workbench.experiments.promotion import promotion_body, required_promotion
@@ -295,7 +295,7 @@ def test_run_of_another_configuration_voids_the_verdict(
             update={"config_sha256": body.config_sha256 | {"control": "sha256:00"}}
         )
 
-    monkeypatch.setattr(verdicts, "promotion_body", other)
+    monkeypatch.setattr(evidence, "promotion_body", other)
     body = decided(finished_lab, as_registered)
     assert body.outcome == "void"
     assert len(body.void_reasons) == 3

@@ -19,6 +19,7 @@ def run(folder: Path, when: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, real_sweep.__file__, str(folder), when],
         env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin",
+             "GOMP_SPINCOUNT": "1000",
              "HOME": str(folder)},
         cwd=folder, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip

@@ -20,8 +20,8 @@ from tests.reports.sample import (
 from workbench.registry.entries import Body, Incident, Note, RunEnded, Trial
 from workbench.reports.blocks import Picture
 from workbench.reports.chronicle import Chronicle, chronicle
-from workbench.reports.documents import prose_html, prose_markdown
 from workbench.reports.facts import experiment_facts
+from workbench.reports.prose import prose_html, prose_markdown
 from workbench.reports.render import (
     chronicle_html,
     chronicle_markdown,

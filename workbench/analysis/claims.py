@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from scipy.special import stdtrit
+from workbench.analysis.quantiles import student_quantile
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 ClaimKind: TypeAlias = Literal["superior", "superior_by", "non_inferior", "equivalent"]
@@ -182,7 +182,7 @@ def welch_interval(
         share**2 / (len(arm) - 1) for share, arm in zip(shares, (control, treatment), strict=True)
     )
     estimate = improvement(mean(control), mean(treatment), direction)
-    reach = float(stdtrit(freedom, 1 - alpha)) * math.sqrt(total)
+    reach = student_quantile(freedom, alpha) * math.sqrt(total)
     return WelchInterval(
         estimate=estimate,
         lower=estimate - reach,

@@ -8,7 +8,7 @@ looks, each look is a family at its share α/K, so the looks together are held t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from workbench.analysis.claims import Judgement, Outcome, evidence_of
@@ -42,24 +42,32 @@ def decide_family(
 ) -> dict[str, Look]:
     """Return what each claim's rule says at one look, corrected for the whole family.
 
-    A claim's bounds are at the level that decided it, so that they agree with its outcome. A void
-    member still counts in the size of the family.
+    A claim's bounds are at the level at which it was decided or is still tested, so that they agree
+    with its outcome. A void member still counts in the size of the family.
 
     Raises:
         ValueError: a member that was not registered with ``holm``, or with another α or stopping
             than the rest, or as `decide_look`.
     """
     _check_family(members)
-    shares = {side: _share(members, side, num_seeds, most) for side in ("supported", "refuted")}
+    steps = {side: _step(members, side, num_seeds, most) for side in ("supported", "refuted")}
     return {
-        name: _decided(member, shares["supported"], shares["refuted"], num_seeds, most)
+        name: _decided(member, steps["supported"], steps["refuted"], num_seeds, most)
         for name, member in members.items()
     }
 
 
-def _share(
-    members: Mapping[str, Comparison], side: Side, num_seeds: int, most: int | None
-) -> float:
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """Where the step-down of one side ended: shares of α."""
+
+    shown: float
+    """At which the last claims were shown: α / (m - R + 1); α / m where none was."""
+    open: float
+    """At which no further one is: α / (m - R)."""
+
+
+def _step(members: Mapping[str, Comparison], side: Side, num_seeds: int, most: int | None) -> _Step:
     shown = 0
     while True:
         share = 1 / max(1, len(members) - shown)
@@ -68,7 +76,7 @@ def _share(
             for member in members.values()
         )
         if found == shown:
-            return share
+            return _Step(shown=1 / min(len(members), len(members) - shown + 1), open=share)
         shown = found
 
 
@@ -82,18 +90,17 @@ def _shows(member: Comparison, judgement: Judgement, side: Side) -> bool:
 
 
 def _decided(
-    member: Comparison, support: float, refutation: float, num_seeds: int, most: int | None
+    member: Comparison, support: _Step, refutation: _Step, num_seeds: int, most: int | None
 ) -> Look:
-    at = {
-        share: decide_look(member, num_seeds, most=most, share=share)
-        for share in (support, refutation, min(support, refutation))
-    }
+    def at(share: float) -> Look:
+        return decide_look(member, num_seeds, most=most, share=share)
+
     # Refutation takes precedence, as in a single claim.
-    if _shows(member, at[refutation].judgement, "refuted"):
-        return _with_outcome(at[refutation], "refuted")
-    if _shows(member, at[support].judgement, "supported"):
-        return _with_outcome(at[support], "supported")
-    return at[min(support, refutation)]
+    if _shows(member, at(refutation.shown).judgement, "refuted"):
+        return _with_outcome(at(refutation.shown), "refuted")
+    if _shows(member, at(support.shown).judgement, "supported"):
+        return _with_outcome(at(support.shown), "supported")
+    return at(min(support.open, refutation.open))
 
 
 def _with_outcome(look: Look, outcome: Outcome) -> Look:

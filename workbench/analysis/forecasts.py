@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scipy.special import betaincinv
+from workbench.analysis.quantiles import beta_quantile
 
 CALIBRATION_MINIMUM = 30
 """Scored forecasts below which no grade is given."""
@@ -122,8 +122,8 @@ def coverage(hits: int, n: int, *, confidence: float = 0.95) -> Coverage:
     if not 0 <= hits <= n or n == 0 or not 0 < confidence < 1:
         raise ValueError(f"{hits} hits of {n} at confidence {confidence!r} have no coverage")
     tail = (1 - confidence) / 2
-    lower = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
-    upper = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1 - tail))
+    lower = 0.0 if hits == 0 else beta_quantile(hits, n - hits + 1, tail)
+    upper = 1.0 if hits == n else beta_quantile(hits + 1, n - hits, 1 - tail)
     return Coverage(hits=hits, n=n, share=hits / n, lower=lower, upper=upper)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from workbench.cli.show import print_table, say
+from workbench.experiments.summaries import LookLine
 from workbench.registry.entries import Forecast, Promotion, Verdict
 from workbench.registry.log import Entry
 
@@ -36,6 +37,23 @@ def print_promotion(entry: Entry, forecasts: Sequence[Forecast]) -> bool:
     return body.chosen != "none"
 
 
+def print_looks(looks: Sequence[LookLine]) -> None:
+    """Print what the registered looks said; nothing where none was made before the verdict."""
+    if not looks:
+        return
+    rows = [
+        [
+            str(look.number),
+            str(look.num_seeds),
+            _bounds(look.estimate, look.lower, look.upper),
+            look.outcome,
+            "" if look.next_seeds is None else f"to {look.next_seeds} seeds",
+        ]
+        for look in looks
+    ]
+    print_table(["look", "seeds an arm", "improvement", "outcome", "goes on"], rows)
+
+
 def print_verdict(entry: Entry) -> None:
     """Print the outcome with rule, estimate, interval and n, and how the forecasts did."""
     body = entry.body
@@ -45,7 +63,11 @@ def print_verdict(entry: Entry) -> None:
     counts = ", ".join(f"{arm} n={len(values)}" for arm, values in sorted(body.values.items()))
     bounds = _bounds(body.estimate, body.lower, body.upper)
     say(f"  improvement in {body.metric}  {bounds}  {counts}")
-    say(f"  rule  {body.interval}, two one-sided bounds at alpha {body.alpha:g}")
+    rule = " ".join(filter(None, (body.interval, body.stopping)))
+    say(f"  rule  {rule}, two one-sided bounds at alpha {body.alpha:g}{_used(body)}")
+    for result in body.results[1:]:
+        bounds = _bounds(result.estimate, result.lower, result.upper)
+        say(f"  {result.hypothesis}  {result.claim} on {result.metric}: {result.outcome}  {bounds}")
     for reason in body.void_reasons:
         say(f"  void because  {reason}")
     for guardrail in body.guardrails:
@@ -55,6 +77,16 @@ def print_verdict(entry: Entry) -> None:
         inside = "inside" if score.covered.get("p80") else "outside"
         say(f"  forecast of {score.target}: off by {score.error:+.4f}, {inside} its 80 % interval")
     say(f"  registered action  {body.action}")
+
+
+def _used(verdict: Verdict) -> str:
+    """Return what the bounds are, where that is not the whole of what was registered."""
+    first = next(iter(verdict.results), None)
+    if first is None:
+        return ""
+    share = f", {first.alpha:.4g} at this look" if first.alpha != verdict.alpha else ""
+    other = f" by {first.interval}" if first.interval != verdict.interval else ""
+    return f"{share}{other}"
 
 
 def _number(value: float | None) -> str:

@@ -90,7 +90,8 @@ def promote(number: Number, exploratory: Exploratory = False) -> None:
 
 
 def run(number: Number, exploratory: Exploratory = False) -> None:
-    """Run both arms at full scale on every registered seed, or what is left of them."""
+    """Run both arms at full scale, look where the registered rule does, and stop where it says."""
+    from workbench.cli.outcomes import print_looks
     from workbench.lab import Lab
 
     with live_progress() as progress, _continuable():
@@ -110,6 +111,7 @@ def run(number: Number, exploratory: Exploratory = False) -> None:
         for line in report.runs
     ]
     print_table(["run", "attempts", "outcome", "step", f"validation {report.metric}", "time"], rows)
+    print_looks(report.looks)
     if not exploratory:
         say(f"Next: workbench verdict {number}")
 

@@ -9,13 +9,15 @@ from workbench.canonical import freeze
 from workbench.data.corpus import Corpus
 from workbench.experiments.budget import require_budget
 from workbench.experiments.deviations import Watch
+from workbench.experiments.evidence import Bench
 from workbench.experiments.locks import stage_lock
+from workbench.experiments.looks import LookBook
 from workbench.experiments.plan import ExperimentPlan, refuse_outdated
 from workbench.experiments.progress import Progress
 from workbench.experiments.promotion import Promoter, required_promotion
 from workbench.experiments.runs import Runner
 from workbench.experiments.summaries import RunsReport, SweepReport
-from workbench.experiments.verdicts import Bench, decide_verdict
+from workbench.experiments.verdicts import decide_verdict
 from workbench.layout import Layout
 from workbench.proxies.selection import candidate_name, sweep_ranking
 from workbench.proxies.sweep import run_sweep
@@ -86,11 +88,11 @@ class Campaign:
     def run(self) -> RunsReport:
         """Run what is left of both arms at full scale."""
         with self._alone():
-            promotion = required_promotion(self.ledger, self.plan)
-            self._require_budget()
+            bench = self._bench("look")
+            exploring = self.plan.mode == "exploratory"
             runner = Runner(
                 plan=self.plan,
-                promotion=promotion,
+                promotion=bench.promotion,
                 ledger=self.ledger,
                 tracker=self.tracker,
                 corpus=self.corpus,
@@ -98,22 +100,25 @@ class Campaign:
                 watch=self._watch(),
                 train=fit,
                 progress=self.progress,
+                looks=None if exploring else LookBook.of(bench),
             )
             return runner.run_all()
 
     def verdict(self, *, incomplete: bool) -> Entry:
         """Read the sealed test split once and append the verdict."""
         with self._alone():
-            bench = Bench(
-                plan=self.plan,
-                promotion=required_promotion(self.ledger, self.plan),
-                ledger=self.ledger,
-                corpus=self.corpus,
-                folder=self._folder("full"),
-                progress=self.progress,
-                begin=lambda: self._watch().record("verdict"),
-            )
-            return decide_verdict(bench, incomplete=incomplete)
+            return decide_verdict(self._bench("verdict"), incomplete=incomplete)
+
+    def _bench(self, at: str) -> Bench:
+        return Bench(
+            plan=self.plan,
+            promotion=required_promotion(self.ledger, self.plan),
+            ledger=self.ledger,
+            corpus=self.corpus,
+            folder=self._folder("full"),
+            progress=self.progress,
+            begin=lambda: self._watch().record(at),
+        )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from workbench.experiments.deviations import (
     config_deviations,
     seed_deviations,
 )
+from workbench.experiments.looks import LookBook, look_line
 from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.progress import Progress
 from workbench.experiments.promotion import promotion_body
@@ -51,9 +52,11 @@ class Runner:
     watch: Watch
     train: TrainFunction
     progress: Progress
+    looks: LookBook | None
+    """The registered looks; None when exploring, which never opens the sealed split."""
 
     def run_all(self) -> RunsReport:
-        """Run what is left, arm by arm within each seed, and return how every run stands.
+        """Run what is left, look where the rule does, and return how every run stands.
 
         Raises:
             RunFailedError: an attempt failed; what is done stands, and the command may be repeated.
@@ -62,20 +65,44 @@ class Runner:
         recovered = close_lost_attempts(self.ledger, self.plan, self.folder)
         deviations: list[Deviation] = []
         self._settle_tracking()
-        # Both arms of a seed before the next seed: an interrupted campaign stays balanced.
-        for index in range(self.plan.proposal.design.seeds):
-            for arm in ("control", "treatment"):
-                run = run_name(arm, index)
-                history = self._histories().get(run, RunHistory(run=run, attempts=()))
-                if history.final is None:
-                    self._require_budget()
-                    recovered += self._attempt(run, arm, index, history, deviations)
+        if self.looks is None:
+            recovered += self._run_seeds(self.plan.proposal.design.seeds, deviations)
+        else:
+            recovered += self._run_by_looks(self.looks, deviations)
         return RunsReport(
             deviations=tuple(dict.fromkeys(f"{d.what}: {d.effect}" for d in deviations)),
             metric=self.plan.proposal.measures.primary.metric,
             recovered=tuple(recovered),
             runs=tuple(self._line(history) for history in self._histories().values()),
+            looks=tuple(look_line(entry) for entry in self.looks.past()) if self.looks else (),
         )
+
+    def _run_by_looks(self, looks: LookBook, deviations: list[Deviation]) -> list[str]:
+        """Run as many seeds as the next registered look needs, look, and go on as it says.
+
+        Where there is only one look, it is the verdict's.
+        """
+        said: list[str] = []
+        while (due := looks.due()) is not None:
+            said += self._run_seeds(due, deviations)
+            if not looks.is_sequential:
+                break
+            self.progress("look", looks.decision.looks().index(due), len(looks.decision.looks()))
+            looks.take(due)
+        return said
+
+    def _run_seeds(self, num_seeds: int, deviations: list[Deviation]) -> list[str]:
+        """Run what is left of both arms' first seeds."""
+        said: list[str] = []
+        # Both arms of a seed before the next seed: an interrupted campaign stays balanced.
+        for index in range(num_seeds):
+            for arm in ("control", "treatment"):
+                run = run_name(arm, index)
+                history = self._histories().get(run, RunHistory(run=run, attempts=()))
+                if history.final is None:
+                    self._require_budget()
+                    said += self._attempt(run, arm, index, history, deviations)
+        return said
 
     def _settle_tracking(self) -> None:
         """Give MLflow the ends that the ledger has and a process did not live to tell it."""

@@ -72,11 +72,24 @@ def sealed_scores(
     corpus: Corpus,
     states: Sequence[FinalState],
     progress: Progress,
+    *,
+    purpose: str,
+    by: str,
 ) -> SealedScores:
-    """Log the exposure, then evaluate every final model on the whole sealed test split.
+    """Log the exposure, then evaluate these final models on the whole sealed test split.
 
-    A verdict that was interrupted while it looked goes on under the exposure that it logged then:
-    the same models give the same numbers, so it is the same look.
+    A look that was interrupted goes on under the exposure that it logged then: the same models give
+    the same numbers, so it is the same look.
+
+    Args:
+        ledger: Where the exposure is logged.
+        plan: The experiment.
+        promotion: The configurations of the arms.
+        corpus: Its test split is read.
+        states: The final models that no earlier look has read.
+        progress: Told of each model.
+        purpose: Why outcomes are looked at, as the exposure says it.
+        by: Who looks.
 
     Raises:
         IntegrityError: the split or a checkpoint is not what it was.
@@ -86,8 +99,8 @@ def sealed_scores(
     def log_exposure() -> str:
         exposure = Exposure(
             what="sealed_test",
-            by="workbench verdict",
-            purpose=f"verdict on {plan.proposal.decision.hypothesis} by the registered rule",
+            by=by,
+            purpose=purpose,
             runs=[state.run for state in states],
         )
         earlier = ledger.entries(kind="exposure", subject=plan.subject)

@@ -39,6 +39,22 @@ class RunLine:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LookLine:
+    """What one registered look said of the first claim."""
+
+    number: int
+    num_seeds: int
+    """An arm."""
+    outcome: str
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+    state: str
+    """``go_on``, ``stop`` or ``final``."""
+    next_seeds: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunsReport:
     """What `workbench run` did and found."""
 
@@ -48,6 +64,8 @@ class RunsReport:
     runs: tuple[RunLine, ...]
     deviations: tuple[str, ...]
     """What differs from the registration."""
+    looks: tuple[LookLine, ...]
+    """Those that were made so far; a rule with one look leaves it to the verdict."""
 
 
 class Stages(Protocol):

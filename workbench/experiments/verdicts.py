@@ -1,105 +1,54 @@
 """The verdict: values of the sealed test split, judged by the registered rule."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Literal
 
-from workbench.analysis.claims import Judgement, judge
 from workbench.analysis.forecasts import score
-from workbench.data.corpus import Corpus
-from workbench.errors import ConflictError, IntegrityError
-from workbench.experiments.attempts import RunHistory, histories, run_name
-from workbench.experiments.plan import ExperimentPlan
-from workbench.experiments.progress import Progress
-from workbench.experiments.promotion import forecast_entries, promotion_body
-from workbench.experiments.sealed_evaluation import (
-    FinalState,
-    SealedScores,
-    final_state,
-    sealed_scores,
-)
+from workbench.errors import ConflictError
+from workbench.experiments.evidence import ARMS, Bench
+from workbench.experiments.looks import LookBook, Looked, Values
+from workbench.experiments.promotion import forecast_entries
 from workbench.registry.amended import course_of, late_reasons
 from workbench.registry.entries import (
     Forecast,
     ForecastScore,
     GuardrailResult,
-    Promotion,
+    Look,
     SeedValue,
     Verdict,
 )
-from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
 from workbench.registry.proposal import Proposal
 
-ARMS = ("control", "treatment")
-Metrics: TypeAlias = Mapping[str, Mapping[str, float]]
-"""Sealed test values: by run, then by metric."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """Everything that a verdict is reached from."""
-
-    plan: ExperimentPlan
-    promotion: Entry
-    ledger: Ledger
-    corpus: Corpus
-    folder: Path
-    """Holds one folder a run."""
-    progress: Progress
-    begin: Callable[[], object]
-    """Records what differs from what is in force, once nothing stands in the way."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """The finished runs and what stands in the way of judging them."""
-
-    states: tuple[FinalState, ...]
-    histories: Mapping[str, RunHistory]
-    void_reasons: tuple[str, ...]
-    """Why there is nothing to judge; the sealed split then stays shut."""
-    late_amendments: tuple[str, ...]
-    """Why the values are judged and the verdict is void and exploratory all the same."""
-
 
 def decide_verdict(bench: Bench, *, incomplete: bool) -> Entry:
-    """Read the sealed test split and append the verdict.
+    """Append what the last registered look says; where there is only one, make it.
 
     Args:
         bench: The experiment.
-        incomplete: Judge although runs are missing, which makes the verdict void by the rule.
+        incomplete: Judge although runs or looks are missing, which makes the verdict void.
 
     Raises:
-        ConflictError: there is a verdict already, or runs are missing.
+        ConflictError: there is a verdict already, or runs or looks are missing.
         IntegrityError: a checkpoint or the test split is not what it was.
     """
     _refuse_second(bench)
-    evidence = _evidence(bench, incomplete=incomplete)
-    bench.begin()
-    # A verdict that is void anyway does not open the sealed split.
-    sealed = None if evidence.void_reasons else _unsealed(bench, evidence)
-    metrics = sealed.metrics if sealed else {}
+    book = LookBook.of(bench)
+    past = book.past()
+    looked = _last(book, past, incomplete=incomplete)
     forecasts = forecast_entries(bench.ledger, bench.plan, bench.promotion)
-    verdict = _verdict(bench.plan.proposal, evidence, metrics, [f for _, f in forecasts])
-    ends = [h.final.end_entry for h in evidence.histories.values() if h.final]
+    late = late_reasons(course_of(bench.ledger, bench.plan.subject))
+    verdict = _verdict(bench.plan.proposal, looked.body, late, [f for _, f in forecasts])
     refs = [
         *bench.plan.refs,
         bench.promotion.leaf,
         *(entry.leaf for entry, _ in forecasts),
-        *([sealed.exposure.leaf] if sealed else []),
-        *(entry.leaf for entry in ends if entry),
+        *([looked.exposure.leaf] if looked.exposure else []),
+        *looked.evidence.ends(),
+        *(entry.leaf for entry in past),
     ]
     return bench.ledger.append(verdict, subject=bench.plan.subject, refs=refs)
-
-
-def _unsealed(bench: Bench, evidence: Evidence) -> SealedScores:
-    promotion = promotion_body(bench.promotion)
-    return sealed_scores(
-        bench.ledger, bench.plan, promotion, bench.corpus, evidence.states, bench.progress
-    )
 
 
 def _refuse_second(bench: Bench) -> None:
@@ -112,137 +61,81 @@ def _refuse_second(bench: Bench) -> None:
         )
 
 
-def _evidence(bench: Bench, *, incomplete: bool) -> Evidence:
-    found = histories(bench.ledger, bench.plan.subject, bench.plan.mode)
-    seeds = range(bench.plan.proposal.design.seeds)
-    wanted = [run_name(arm, index) for index in seeds for arm in ARMS]
-    missing = [run for run in wanted if run not in found or found[run].final is None]
-    if missing and not incomplete:
+def _last(book: LookBook, past: Sequence[Entry], *, incomplete: bool) -> Looked:
+    """Return the look that decides: the one recorded last, or the only one, made now."""
+    bench, due = book.bench, book.due()
+    if not book.is_sequential and due is not None:
+        hypothesis = bench.plan.proposal.decision.hypothesis
+        return book.looked(
+            due,
+            purpose=f"verdict on {hypothesis} by the registered rule",
+            by="workbench verdict",
+            incomplete=incomplete,
+        )
+    if due is not None and not incomplete:
+        stopping, again = bench.plan.proposal.decision.stopping, "again " if past else ""
         raise ConflictError(
-            f"{len(missing)} of {len(wanted)} runs are not finished: {', '.join(missing)}",
+            f"{bench.plan.subject} is not decided yet: {stopping} looks {again}at {due} seeds an "
+            "arm, and run makes the runs and the look",
             remedy=f"workbench run {bench.plan.subject[:4]}   (or --incomplete: void by the rule)",
         )
-    finished = {run: found[run] for run in wanted if run not in missing}
-    states, damaged = _final_states(finished, bench.folder, tolerate=incomplete)
-    diverged = [run for run, history in finished.items() if _outcome(history) == "diverged"]
-    reasons = [f"run {run} is missing" for run in missing]
-    reasons += damaged
-    reasons += _wrong_configs(finished, promotion_body(bench.promotion))
-    if bench.plan.proposal.divergence.rule == "arm_void":
-        reasons += [f"run {run} diverged, and the rule is arm_void" for run in diverged]
-    return Evidence(
-        states=tuple(states),
-        histories=finished,
-        void_reasons=tuple(reasons),
-        late_amendments=tuple(late_reasons(course_of(bench.ledger, bench.plan.subject))),
-    )
-
-
-def _final_states(
-    finished: Mapping[str, RunHistory], folder: Path, *, tolerate: bool
-) -> tuple[list[FinalState], list[str]]:
-    states, damaged = [], []
-    for history in finished.values():
-        try:
-            state = final_state(history, folder)
-        except IntegrityError as error:
-            if not tolerate:
-                raise
-            damaged.append(error.message)
-            continue
-        if state is not None:
-            states.append(state)
-    return states, damaged
-
-
-def _wrong_configs(finished: Mapping[str, RunHistory], promotion: Promotion) -> list[str]:
-    return [
-        f"attempt {attempt.started.attempt} of {run} ran another configuration than was promoted"
-        for run, history in finished.items()
-        for attempt in history.attempts
-        if attempt.started.config_sha256 != promotion.config_sha256.get(attempt.started.arm)
-    ]
+    return book.made() if due is None else book.unmade(due)
 
 
 def _verdict(
-    proposal: Proposal, evidence: Evidence, metrics: Metrics, forecasts: Sequence[Forecast]
+    proposal: Proposal, look: Look, late: Sequence[str], forecasts: Sequence[Forecast]
 ) -> Verdict:
-    metric = proposal.measures.primary.metric
-    values = {arm: _seed_values(arm, evidence, metrics, metric) for arm in ARMS}
-    judged = judge(
-        _numbers(values["control"]),
-        _numbers(values["treatment"]),
-        direction=proposal.measures.primary.direction,
-        claim_kind=proposal.decision.claim_kind,
-        margin=proposal.decision.margin,
-        alpha=proposal.decision.alpha,
-    )
-    guardrails = _guardrails(proposal, evidence, metrics)
-    # Where the sealed split stayed shut, that there are no values is a consequence, not a reason.
-    unjudged = list(evidence.void_reasons) or ([judged.reason] if judged.reason else [])
-    reasons = [*unjudged, *evidence.late_amendments]
-    outcome = judged.outcome
-    if reasons:
+    primary, decision, first = proposal.measures.primary, proposal.decision, look.results[0]
+    guardrails = _guardrails(proposal, look.values)
+    outcome: Literal["supported", "refuted", "inconclusive", "void"] = first.outcome
+    if look.void_reasons or late:
         outcome = "void"
     elif outcome == "supported" and not all(g.held for g in guardrails):
         outcome = "refuted"
     return Verdict(
-        mode="exploratory" if evidence.late_amendments else "confirmatory",
+        mode="exploratory" if late else "confirmatory",
         outcome=outcome,
-        hypothesis=proposal.decision.hypothesis,
-        claim=proposal.decision.claim,
-        interval=proposal.decision.interval,
-        alpha=proposal.decision.alpha,
-        metric=metric,
-        direction=proposal.measures.primary.direction,
-        values=values,
-        estimate=judged.estimate,
-        lower=judged.lower,
-        upper=judged.upper,
-        degrees_of_freedom=judged.degrees_of_freedom,
-        per_metric=_means(evidence, metrics),
+        hypothesis=decision.hypothesis,
+        claim=decision.claim,
+        interval=decision.interval,
+        alpha=decision.alpha,
+        metric=primary.metric,
+        direction=primary.direction,
+        values=look.values,
+        estimate=first.estimate,
+        lower=first.lower,
+        upper=first.upper,
+        degrees_of_freedom=first.degrees_of_freedom,
+        per_metric=_means(look.values),
         guardrails=guardrails,
-        void_reasons=reasons,
-        action=getattr(proposal.decision.actions, outcome),
-        scores=[] if unjudged else _scores(values, judged, forecasts),
+        void_reasons=[*look.void_reasons, *late],
+        action=getattr(decision.actions, outcome),
+        scores=[] if look.void_reasons else _scores(look.values, first.estimate, forecasts),
+        stopping=decision.stopping,
+        look=look.number,
+        num_seeds=look.num_seeds,
+        results=look.results,
+        noise_floor=decision.noise_floor,
     )
-
-
-def _seed_values(arm: str, evidence: Evidence, metrics: Metrics, metric: str) -> list[SeedValue]:
-    found = []
-    for history in evidence.histories.values():
-        final = history.final
-        if final is None or final.ended is None or final.started.arm != arm:
-            continue
-        value = metrics.get(history.run, {}).get(metric)
-        found.append(
-            SeedValue(
-                seed_index=final.started.seed_index,
-                value=value,
-                run=history.run,
-                checkpoint_sha256=final.ended.checkpoint_sha256,
-            )
-        )
-    return sorted(found, key=lambda seed: seed.seed_index)
 
 
 def _numbers(values: Sequence[SeedValue]) -> list[float]:
     return [seed.value for seed in values if seed.value is not None]
 
 
-def _means(evidence: Evidence, metrics: Metrics) -> dict[str, dict[str, float]]:
+def _means(values: Values) -> dict[str, dict[str, float]]:
     """Return the mean of every measured metric by arm; none where the sealed split stayed shut."""
     means: dict[str, dict[str, float]] = {}
     for arm in ARMS:
-        runs = [s.run for s in evidence.states if s.arm == arm and s.run in metrics]
-        for metric in metrics[runs[0]] if runs else ():
-            values = [metrics[run][metric] for run in runs]
-            means.setdefault(metric, {})[arm] = math.fsum(values) / len(values)
+        measured = [seed.metrics for seed in values[arm] if seed.metrics]
+        for metric in measured[0] if measured else ():
+            numbers = [metrics[metric] for metrics in measured]
+            means.setdefault(metric, {})[arm] = math.fsum(numbers) / len(numbers)
     return means
 
 
-def _guardrails(proposal: Proposal, evidence: Evidence, metrics: Metrics) -> list[GuardrailResult]:
-    means = _means(evidence, metrics)
+def _guardrails(proposal: Proposal, values: Values) -> list[GuardrailResult]:
+    means = _means(values)
     results = []
     for guardrail in proposal.measures.guardrails:
         found = means.get(guardrail.metric, {}).get("treatment", math.nan)
@@ -259,12 +152,12 @@ def _guardrails(proposal: Proposal, evidence: Evidence, metrics: Metrics) -> lis
 
 
 def _scores(
-    values: Mapping[str, Sequence[SeedValue]], judged: Judgement, forecasts: Sequence[Forecast]
+    values: Values, improvement: float | None, forecasts: Sequence[Forecast]
 ) -> list[ForecastScore]:
     arms = {arm: _numbers(values[arm]) for arm in ARMS}
     observed = {arm: math.fsum(numbers) / len(numbers) for arm, numbers in arms.items()}
-    if judged.estimate is not None:
-        observed["improvement"] = judged.estimate
+    if improvement is not None:
+        observed["improvement"] = improvement
     scores = []
     for forecast in forecasts:
         if forecast.target not in observed:
@@ -289,7 +182,3 @@ def _scores(
             )
         )
     return scores
-
-
-def _outcome(history: RunHistory) -> str:
-    return history.final.ended.outcome if history.final and history.final.ended else ""

@@ -17,15 +17,15 @@ TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
 KIND = r"[a-z][a-z0-9_]{0,39}"
 SUBJECT = r"[a-z0-9][a-z0-9:@._-]{0,159}"
 _TEXT = r'[^"\\\x00-\x1f\x7f-\U0010ffff]'
-_ENVELOPE = (
-    rf'\{{"actor":"({_TEXT}{{1,80}})","body_hash":"([0-9a-f]{{64}})","id":"({UUID7})",'
+PLAIN_ENVELOPE = re.compile(
+    rf'^\{{"actor":"({_TEXT}{{1,80}})","body_hash":"([0-9a-f]{{64}})","id":"({UUID7})",'
     rf'"kind":"({KIND})","log":"({_TEXT}{{3,120}})",'
     r'"refs":\[((?:"[0-9a-f]{64}"(?:,"[0-9a-f]{64}")*)?)\],'
-    rf'"subject":"({SUBJECT})","time":"({TIME})","v":1\}}'
+    rf'"subject":"({SUBJECT})","time":"({TIME})","v":1\}}$',
+    re.MULTILINE,
 )
-PLAIN_ENVELOPE = re.compile(_ENVELOPE)
-"""To be matched in full. Its groups are the members in their order, references as they stand."""
-_LINES = re.compile(f"^{_ENVELOPE}$", re.MULTILINE)
+"""To be matched in full, or found as lines. Its groups are the members in their order, references
+as they stand; none has a line break."""
 _KEY = re.compile(r"[a-z0-9_]+")
 
 
@@ -34,7 +34,7 @@ def plain_envelopes(envelopes: Sequence[bytes]) -> list[tuple[str, ...]] | None:
     joined = b"\n".join(envelopes)
     if not joined.isascii():
         return None
-    found = _LINES.findall(joined.decode("ascii"))
+    found = PLAIN_ENVELOPE.findall(joined.decode("ascii"))
     # A line break within an envelope makes a line that does not match, so that the counts differ.
     same = len(found) == len(envelopes) == joined.count(b"\n") + 1
     return found if same else None

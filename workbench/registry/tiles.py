@@ -142,13 +142,13 @@ def read_bundle(data: bytes, tile: Tile) -> list[bytes]:
         IntegrityError: it is cut short, or has another number of entries.
     """
     entries: list[bytes] = []
-    at = 0
-    while at < len(data):
-        end = at + 2 + int.from_bytes(data[at : at + 2], "big")
-        if at + 2 > len(data) or end > len(data):
-            raise IntegrityError(f"{tile.bundle_path} is cut short at byte {len(data)}")
-        entries.append(data[at + 2 : end])
-        at = end
+    at, size = 0, len(data)
+    while at + 1 < size:
+        start = at + 2
+        at = start + (data[at] << 8 | data[at + 1])
+        entries.append(data[start:at])
+    if at != size:
+        raise IntegrityError(f"{tile.bundle_path} is cut short at byte {size}")
     if len(entries) != tile.width:
         raise IntegrityError(f"{tile.bundle_path} has {len(entries)} entries, not {tile.width}")
     return entries

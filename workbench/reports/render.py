@@ -10,10 +10,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from workbench.reports.chronicle import Chronicle
-from workbench.reports.documents import prose_html, prose_markdown
 from workbench.reports.facts import Source
 from workbench.reports.figures.canvas import Figure
 from workbench.reports.index import Index
+from workbench.reports.prose import prose_html, prose_markdown
 from workbench.reports.quantities import calendar_day, clock_time
 
 _SHEETS = ("palette.css", "figure.css", "page.css")

@@ -70,7 +70,7 @@ class ClaimResult(Record):
     lower: Number | None = None
     upper: Number | None = None
     degrees_of_freedom: Number | None = None
-    interval: str
+    interval: Literal["welch_t", "paired_t", "calibrated_t", "perm_exact"]
     """What the bounds are: Welch's where the guard of ``calibrated_t`` fell back on them."""
     alpha: Number
     """One-sided error of each bound: the look's and the family's share of the registered α."""

@@ -13,7 +13,6 @@ from typing import Any
 
 from workbench.errors import (
     IntegrityError,
-    InvalidFileError,
     MissingDependencyError,
     NotFoundError,
     StoreUnavailableError,
@@ -23,10 +22,17 @@ from workbench.registry.merkle import Frontier
 from workbench.registry.store.address import Address, parse_url
 from workbench.registry.store.interface import SCHEMA_VERSION, Spool
 from workbench.registry.store.schema import bring_up
-from workbench.registry.store.sql import FOUND, LAST_NOTE, TREE, SqlStore, Statement, Value
+from workbench.registry.store.sql import FOUND, SqlStore, Statement, Value
+from workbench.registry.store.wording import (
+    PREPARED,
+    REQUEST,
+    STATE,
+    filled,
+    lazily,
+    preparation,
+)
 
 _UNDEFINED_TABLE = "42P01"
-_STATE = f"SELECT t.*, ({LAST_NOTE}), (SELECT count(*) FROM requests) FROM ({TREE}) AS t"
 # SQLSTATE classes that say that the data are not what they must be; all others are about the place.
 _DATA_CLASSES = ("22", "23", "XX")
 
@@ -54,12 +60,19 @@ class PostgresStore(SqlStore):
         self._read_only = read_only
         self._driver = _driver()
         self._idle: deque[Any] = deque()
+        self._ready: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Connections that know `PREPARED`."""
         self._owner = os.getpid()
         # Readers seldom close a store; its connections end with it.
         weakref.finalize(self, _hang_up_all, self._idle, self._owner)
         self._mutex = threading.Lock()
         self._held: _Held | None = None
-        self._key = _advisory_key(f"workbench ledger {address.schema}")
+        digest = hashlib.sha256(f"workbench ledger {address.schema}".encode()).digest()
+        self._key = int.from_bytes(digest[:8], "big", signed=True)
+        self._work = int.from_bytes(digest[8:16], "big", signed=True)
+        """Held by who has the lock, too, and waited for by who does not: nobody who only waits is
+        in the way of the next writer."""
+        self._release = f"SELECT pg_advisory_unlock({self._key}), pg_advisory_unlock({self._work})"
         self.version = 0
 
     @classmethod
@@ -141,7 +154,7 @@ class PostgresStore(SqlStore):
         The server drops it when the connection ends.
         """
         with self._mutex:
-            held = self._locked(f"SELECT pg_advisory_lock({self._key}) IS NULL")
+            held = self._locked(self._taking(f"pg_advisory_lock({self._key}) IS NOT NULL"))
             if held is None:  # cannot be: the server waits until it is free
                 raise self._unavailable("its advisory lock was not given")
             with self._holding(held):
@@ -154,7 +167,7 @@ class PostgresStore(SqlStore):
             yield False
             return
         try:
-            held = self._locked(f"SELECT NOT pg_try_advisory_lock({self._key})")
+            held = self._locked(self._taking(f"pg_try_advisory_lock({self._key})"))
             if held is None:
                 yield False
             else:
@@ -169,8 +182,8 @@ class PostgresStore(SqlStore):
         try:
             yield
             # A lock is given back at once, and not when a transaction ends: heads first.
-            statements = _lazily(held.later)
-            statements.append((f"SELECT pg_advisory_unlock({self._key})", ()))
+            statements = lazily(held.later)
+            statements.append((self._release, ()))
             self._execute(held.connection, statements)
             self._idle.append(held.connection)
         except BaseException as error:
@@ -199,7 +212,9 @@ class PostgresStore(SqlStore):
 
     def put(self, request: bytes) -> None:
         """Hand a request to whoever writes next."""
-        self._write([("INSERT INTO requests (request) VALUES (?)", (request,))], durable=False)
+        # In one turn: one that was put twice is appended once.
+        connection, _ = self._asked(lazily([(REQUEST, (request,))]))
+        self._idle.append(connection)
 
     def taken(self) -> list[bytes]:
         """Return the requests in the order in which they were put, and remove them."""
@@ -216,8 +231,8 @@ class PostgresStore(SqlStore):
         del turn
         connection, rows = self._asked(
             [
-                (f"SELECT pg_advisory_lock_shared({self._key})", ()),
-                (f"SELECT pg_advisory_unlock_shared({self._key})", ()),
+                (f"SELECT pg_advisory_lock_shared({self._work})", ()),
+                (f"SELECT pg_advisory_unlock_shared({self._work})", ()),
                 (FOUND, (leaf,)),
             ]
         )
@@ -238,6 +253,10 @@ class PostgresStore(SqlStore):
         """Return only when everything that this store shows would survive a loss of power."""
         # PostgreSQL shows a transaction to others only after its log was synced.
 
+    def _taking(self, got: str) -> str:
+        """Return a query that takes both locks if the first is to be had; true where it is not."""
+        return f"SELECT CASE WHEN {got} THEN pg_advisory_lock({self._work}) IS NULL ELSE true END"
+
     def _locked(self, take: str) -> _Held | None:
         """Take the lock on a connection that works, and see what a writer needs to know.
 
@@ -247,7 +266,7 @@ class PostgresStore(SqlStore):
         ask: list[Statement] = [(take, ())]
         known = self.version == SCHEMA_VERSION
         if known:
-            ask.append((_STATE, ()))
+            ask.append((STATE, ()))
         connection, rows = self._asked(ask)
         if rows[0][0]:
             self._idle.append(connection)
@@ -264,8 +283,7 @@ class PostgresStore(SqlStore):
     def _released(self, held: _Held) -> bool:
         """Try to give lock and connection back after a refusal; return whether that worked."""
         try:
-            statements: list[Statement] = [(f"SELECT pg_advisory_unlock({self._key})", ())]
-            self._execute(held.connection, statements)
+            self._execute(held.connection, [(self._release, ())])
         except WorkbenchError:
             return False
         self._idle.append(held.connection)
@@ -304,7 +322,7 @@ class PostgresStore(SqlStore):
         held = self._mine()
         if held is None:
             connection, _ = self._asked([("SELECT 1", ())])
-            self._execute(connection, statements if durable else _lazily(statements))
+            self._execute(connection, statements if durable else lazily(statements))
             self._idle.append(connection)
         elif durable:
             # Several statements in one message are one transaction.
@@ -358,8 +376,12 @@ class PostgresStore(SqlStore):
 
     def _execute(self, connection: Any, statements: Sequence[Statement]) -> list[Any]:
         """Send the statements as one message, which is one transaction; return all their rows."""
-        text = "; ".join(_filled(sql, values) for sql, values in statements)
         with self._translated():
+            if self.version == SCHEMA_VERSION and connection not in self._ready:
+                connection.execute_simple("; ".join(map(preparation, PREPARED)))
+                self._ready.add(connection)
+            known = PREPARED if connection in self._ready else {}
+            text = "; ".join(filled(sql, values, known) for sql, values in statements)
             return connection.execute_simple(text).rows or []
 
     @contextmanager
@@ -401,30 +423,6 @@ def _driver() -> Any:
             f"a PostgreSQL store needs the driver pg8000: {error}",
             remedy="pip install 'pretrain-workbench[postgres]'",
         ) from error
-
-
-def _lazily(statements: Sequence[Statement]) -> list[Statement]:
-    """Return the statements as a transaction that does not wait for the disk."""
-    if not statements:
-        return []
-    begin: list[Statement] = [("BEGIN", ()), ("SET LOCAL synchronous_commit = off", ())]
-    return [*begin, *statements, ("COMMIT", ())]
-
-
-def _filled(sql: str, values: Sequence[Value]) -> str:
-    parts = sql.split("?")
-    literals = [*map(_literal, values), ""]
-    return "".join(part + literal for part, literal in zip(parts, literals, strict=True))
-
-
-def _literal(value: Value) -> str:
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, bytes):
-        return f"'\\x{value.hex()}'::bytea"
-    if "\0" in value:
-        raise InvalidFileError(f"{value!r} has a NUL, which PostgreSQL cannot keep in a text")
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _hang_up_all(connections: deque[Any], owner: int) -> None:

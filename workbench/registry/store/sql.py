@@ -34,7 +34,7 @@ _COLUMNS: dict[str, type] = {
     "signature": str,
 }
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM entries"
-_INSERT = (
+INSERT = (
     f"INSERT INTO entries ({', '.join(_COLUMNS)}, announcement) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
@@ -42,9 +42,9 @@ _INSERT = (
 TREE = "SELECT size, frontier, (SELECT coalesce(max(sequence) + 1, 0) FROM entries) FROM tree"
 LAST_NOTE = "SELECT note FROM heads ORDER BY size DESC LIMIT 1"
 FOUND = f"SELECT sequence, ({LAST_NOTE}) FROM entries WHERE leaf = ?"
-_GROW = "UPDATE tree SET size = ?, frontier = ?"
+GROW = "UPDATE tree SET size = ?, frontier = ?"
 _SUBTREE = "INSERT INTO subtrees (level, position, hash) VALUES (?, ?, ?)"
-_HEAD = "INSERT INTO heads (size, note) VALUES (?, ?)"
+HEAD = "INSERT INTO heads (size, note) VALUES (?, ?)"
 
 
 class SqlStore(ABC):
@@ -137,7 +137,7 @@ class SqlStore(ABC):
 
     def add_head(self, size: int, note: str) -> None:
         """Keep a signed head."""
-        self._write([(_HEAD, (size, note))], durable=False)
+        self._write([(HEAD, (size, note))], durable=False)
 
     def announcements(self, *, since: int, below: int) -> list[str]:
         """Return the writers' announcements of these entries, by sequence."""
@@ -255,7 +255,7 @@ class SqlStore(ABC):
             )
         growth = grown(Frontier(), (entry.leaf for entry in entries))
         statements = _appending(entries, announcements, growth)
-        statements += [(_HEAD, (parse_head(note).size, note)) for note in notes]
+        statements += [(HEAD, (parse_head(note).size, note)) for note in notes]
         self._write(statements, durable=True)
 
 
@@ -264,7 +264,7 @@ def _appending(
 ) -> list[Statement]:
     statements: list[Statement] = [
         (
-            _INSERT,
+            INSERT,
             (
                 entry.sequence,
                 entry.leaf,
@@ -281,7 +281,7 @@ def _appending(
         for entry, announcement in zip(entries, announcements, strict=True)
     ]
     statements += [(_SUBTREE, (s.level, s.position, s.root)) for s in growth.subtrees]
-    statements.append((_GROW, (growth.tree.size, growth.tree.to_bytes())))
+    statements.append((GROW, (growth.tree.size, growth.tree.to_bytes())))
     return statements
 
 
