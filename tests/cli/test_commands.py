@@ -238,6 +238,28 @@ def test_verify_against_another_key_fails(
     assert said.code != 0
 
 
+def test_verify_a_store_against_a_key_takes_the_readers(
+    decided_lab: LabFolder, workbench: Command, tmp_path: Path, filed_stage: LabFolder
+) -> None:
+    """A key that is given is what is trusted, whatever lies in the lab."""
+    (own,), (other,) = (
+        lab.entries("genesis") for lab in (decided_lab, filed_stage.copy(tmp_path / "other"))
+    )
+    assert workbench("verify", "--key", own.body.log_key, lab=decided_lab).code == 0
+    foreign = own.body.author_key.replace("/author+", "+")
+    assert other.body.log_key == own.body.log_key  # a copy of the same lab
+    assert workbench("verify", "--key", foreign, lab=decided_lab).code == 6
+    assert workbench("verify", "--key", "x", lab=decided_lab).code == 6
+
+
+def test_verify_from_nowhere_is_refused(decided_lab: LabFolder, workbench: Command) -> None:
+    """As of a shell's variable that is not set: the lab itself is not what was meant."""
+    said = workbench("verify", "--from", "", lab=decided_lab)
+    assert said.code == 3
+    assert "VERIFIED" not in said.out
+    assert "--from names no place" in said.err
+
+
 def test_verify_against_a_kept_head_of_another_history_fails(
     decided_lab: LabFolder, workbench: Command, tmp_path: Path, use: Callable[..., LabFolder]
 ) -> None:

@@ -412,7 +412,8 @@ def test_entry_of_another_experiment_in_the_last_moment_does_not_matter(
 def test_experiment_at_work_is_not_amended(registered_lab: LabFolder, mode: Any) -> None:
     edit(registered_lab, ALPHA)
     with (
-        stage_lock(registered_lab.open().layout, SUBJECT, mode),
+        registered_lab.open().ledger() as ledger,
+        stage_lock(registered_lab.open().layout, ledger, SUBJECT, mode),
         pytest.raises(ConflictError, match="at work"),
     ):
         amend(registered_lab)

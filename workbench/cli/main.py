@@ -19,6 +19,7 @@ from workbench.cli import (
     scoring,
     watching,
 )
+from workbench.cli.show import shown
 from workbench.errors import StoreUnavailableError, WorkbenchError
 
 TRACEBACK = "WORKBENCH_TRACEBACK"
@@ -63,15 +64,15 @@ def main() -> None:
     try:
         app()
     except WorkbenchError as error:
-        typer.secho(f"refused: {error}", err=True)
+        typer.secho(shown(f"refused: {error}"), err=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        typer.secho(f"refused: {_unavailable(error)}", err=True)
+        typer.secho(shown(f"refused: {_unavailable(error)}"), err=True)
         sys.exit(StoreUnavailableError.exit_code)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        typer.secho(f"failed: {_unforeseen(error)}", err=True)
+        typer.secho(shown(f"failed: {_unforeseen(error)}"), err=True)
         sys.exit(WorkbenchError.exit_code)
 
 

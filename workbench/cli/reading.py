@@ -8,8 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from workbench.cli.show import print_json, print_table, read_text, say, say_wrapped, seconds
-from workbench.errors import NotFoundError
+from workbench.cli.show import (
+    one_line,
+    print_json,
+    print_table,
+    read_text,
+    say,
+    say_wrapped,
+    seconds,
+)
+from workbench.errors import InvalidFileError, NotFoundError
 from workbench.registry.counts import entries_of
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
@@ -64,13 +72,13 @@ def chronicle(
 
 def verify(
     published: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from",
             metavar="DIR|URL",
             help="Published files to verify, in a folder or on the web; needs no lab or keys.",
         ),
-    ] = "",
+    ] = None,
     head: Annotated[
         Path | None, typer.Option("--head", help="A signed tree head that you kept from before.")
     ] = None,
@@ -96,6 +104,10 @@ def verify(
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
     kept = read_text(head) if head else None
+    if published == "":
+        raise InvalidFileError(
+            "--from names no place: nothing was verified", remedy="workbench verify --from DIR|URL"
+        )
     if published and not (proof or witness or tsa_root or kept_report):
         _verify_published(published, key, kept, None, as_json=as_json)
         return
@@ -109,7 +121,7 @@ def verify(
         _verify_published(published, key, kept, trust, as_json=as_json)
     else:
         lab = _lab_to_verify()
-        report = lab.verify(kept_head=kept, trust=trust)
+        report = lab.verify(kept_head=kept, vkey=key, trust=trust)
         before = lab.verify_forerunners() if report.passed else ()
         _tell_verification(report, before, as_json=as_json)
 
@@ -185,7 +197,7 @@ def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:
         print_json(values)
     else:
         for line in lines:
-            say_wrapped(line)
+            say_wrapped(one_line(line))
     if not passed:
         raise typer.Exit(6)
 

@@ -19,10 +19,23 @@ import typer
 from workbench.errors import ConflictError, InvalidFileError
 from workbench.experiments.progress import Progress
 
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys instead of showing: escape sequences, and signs that reorder a line."""
+
+
+def shown(text: str) -> str:
+    """Return the text with such characters spelt out: a log may be somebody else's."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str) -> str:
+    """Return the text as one line, so that none of it can pass for a line of its own."""
+    return shown(text.replace("\n", "\\n"))
+
 
 def say(text: str = "", *, bold: bool = False, dim: bool = False) -> None:
     """Print one line of a result."""
-    typer.secho(text, bold=bold or None, dim=dim or None)
+    typer.secho(shown(text), bold=bold or None, dim=dim or None)
 
 
 def say_wrapped(line: str) -> None:
@@ -80,7 +93,7 @@ def print_table(
         table.add_column(heading, overflow=overflow, no_wrap=narrow, max_width=width)
     for row in rows:
         # As text, never as markup: a title may hold brackets.
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(shown(cell)) for cell in row))
     console.print(table)
 
 

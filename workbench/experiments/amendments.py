@@ -12,6 +12,7 @@ from workbench.experiments.identity import NOT_IN_FORCE
 from workbench.experiments.locks import at_rest
 from workbench.experiments.planned_rules import decision_of
 from workbench.experiments.registered import registered, registration_body
+from workbench.experiments.unraced import Wanted, append_unraced
 from workbench.layout import Layout
 from workbench.proxies.document_changes import (
     NAMES,
@@ -41,8 +42,6 @@ from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry, LogSource
 
 REASON_CLASSES: tuple[ReasonClass, ...] = get_args(ReasonClass)
-TRIES = 8
-"""How often an append is tried again when others write into the log at the same time."""
 
 _SWEEP = ("proposal sweep", "proposal design.manipulated", "proposal measures.primary",
           "proposal divergence.loss_above", "proposal divergence.patience", "recipe")  # fmt: skip
@@ -69,8 +68,6 @@ class DraftAmendment:
     warnings: tuple[Fault, ...]
     """What `check` remarks of the amended files."""
     checked: Checked
-    log_size: int
-    """Entries of the log when this was drawn up."""
 
     @property
     def changes_corpus(self) -> bool:
@@ -94,7 +91,6 @@ def draft_amendment(layout: Layout, number: str, *, source: LogSource) -> DraftA
         ConflictError: nothing differs, it is withdrawn or decided, or a change is to what has run.
         InvalidFileError: the files have faults; carries all of them.
     """
-    head = source.head()
     experiment = layout.experiment(number).name
     course = course_of(source, experiment)
     in_force = registered(source, experiment).entry
@@ -125,7 +121,6 @@ def draft_amendment(layout: Layout, number: str, *, source: LogSource) -> DraftA
         effect=EFFECTS[known.timing],
         warnings=tuple(w for w in checked.warnings if w.message != NOT_IN_FORCE),
         checked=checked,
-        log_size=head.size if head else 0,
     )
 
 
@@ -156,24 +151,22 @@ def amend(
     """
     require_reason(reason, "an amendment")
     number = shown.experiment[:4]
-    with at_rest(layout, shown.experiment):
-        for left in reversed(range(TRIES)):
-            now = draft_amendment(layout, number, source=ledger)
-            if (now.changes, now.known.timing) != (shown.changes, shown.known.timing):
-                raise ConflictError(
-                    f"the files of {shown.experiment} or what is known of it changed since the "
-                    "amendment was shown",
-                    remedy=f"workbench amend {number}   (look at it again)",
-                )
-            body = _body(now, reason_class=reason_class, reason=reason, data=data)
-            refs = [now.registration.leaf, *(entry.leaf for entry in now.earlier)]
-            try:
-                return ledger.append(body, subject=now.experiment, refs=refs, at_size=now.log_size)
-            except ConflictError:
-                # Another experiment's entry came between; the timing is looked up again.
-                if not left:
-                    raise
-    raise ConflictError(f"{shown.experiment} was not amended", remedy="repeat the command")
+
+    def look() -> Wanted:
+        now = draft_amendment(layout, number, source=ledger)
+        if (now.changes, now.known.timing) != (shown.changes, shown.known.timing):
+            raise ConflictError(
+                f"the files of {shown.experiment} or what is known of it changed since the "
+                "amendment was shown",
+                remedy=f"workbench amend {number}   (look at it again)",
+            )
+        body = _body(now, reason_class=reason_class, reason=reason, data=data)
+        return Wanted(
+            body=body, refs=[now.registration.leaf, *(entry.leaf for entry in now.earlier)]
+        )
+
+    with at_rest(layout, ledger, shown.experiment):
+        return append_unraced(ledger, shown.experiment, look)
 
 
 def require_reason(reason: str, what: str) -> None:

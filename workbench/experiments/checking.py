@@ -10,7 +10,7 @@ from typing import TypeVar
 from workbench.analysis.power import largest_sd
 from workbench.canonical import Json
 from workbench.errors import Fault, InvalidFileError
-from workbench.experiments import contradictions, doubts
+from workbench.experiments import contradictions, doubts, sizes
 from workbench.experiments.draft import (
     FullDraft,
     ProposalDraft,
@@ -263,15 +263,17 @@ def _between(
     """Return the faults and the warnings that show only when the files are compared."""
     if draft is None:
         return [], []
-    faults = list(contradictions.within_proposal(draft))
+    faults = [*contradictions.within_proposal(draft), *sizes.of_proposal(draft)]
     warnings = list(doubts.about_proposal(draft))
     recipe = recipe_draft(recipe_file.located) if recipe_file.located else None
     full = full_draft(full_file.located) if full_file.located else None
     if recipe is not None:
-        faults += contradictions.with_recipe(draft, recipe)
+        faults += [*contradictions.with_recipe(draft, recipe), *sizes.of_recipe(recipe)]
         if full is not None:
-            faults += contradictions.with_full(draft, recipe, full)
+            faults += [*contradictions.with_full(draft, recipe, full), *sizes.of_full(full)]
     sound = _typed(recipe_file, Recipe)
+    if sound is not None and full is not None and not faults:
+        faults += sizes.of_compute(draft, sound, full)
     if sound is not None:
         warnings += doubts.about_sweep(draft, sound)
         if full is not None:

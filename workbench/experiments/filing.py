@@ -4,15 +4,17 @@ import math
 import shutil
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.canonical import Json
 from workbench.errors import ConflictError, Fault, InvalidFileError, NotFoundError
 from workbench.experiments.checking import Checked, Plan, check
 from workbench.experiments.embargoes import embargo_terms, impose, standing_embargoes
+from workbench.experiments.identity import identity_faults
 from workbench.experiments.locks import filing_lock
 from workbench.experiments.registered import anchor_entry, registration_entry, seeds_of
+from workbench.experiments.unraced import Wanted, append_unraced
 from workbench.layout import Layout, slug
 from workbench.proxies.recipe import Recipe, dotted
 from workbench.proxies.recipe_file import load_recipe
@@ -161,18 +163,30 @@ def register(
         body = _frozen(checked, corpus, code, environment(), approvals)
         terms = embargo_terms(embargo_until, embargo_reason, checked.proposal)
         impose(ledger, experiment, terms)
-        entry = ledger.append(body, subject=experiment)
+
+        def look() -> Wanted:
+            # On another machine somebody may have registered it, or the recipe's name, meanwhile.
+            _refuse_registered(registration_entry(ledger, experiment))
+            replace(checked, faults=tuple(identity_faults(checked.documents, ledger))).require()
+            return Wanted(body=body)
+
+        entry = append_unraced(ledger, experiment, look)
         return _anchored(ledger, entry, plan=checked.plan, warnings=checked.warnings)
 
 
 def _completed(ledger: Ledger, registration: Entry) -> Receipt:
-    experiment = registration.subject
     if anchor_entry(ledger, registration) is not None:
+        _refuse_registered(registration)
+    return _anchored(ledger, registration, plan=None, warnings=(), resumed=True)
+
+
+def _refuse_registered(registration: Entry | None) -> None:
+    if registration is not None:
         raise ConflictError(
-            f"{experiment} was registered at {registration.time} (entry {registration.sequence})",
+            f"{registration.subject} was registered at {registration.time} "
+            f"(entry {registration.sequence})",
             remedy='workbench status; for another plan: workbench propose "a title"',
         )
-    return _anchored(ledger, registration, plan=None, warnings=(), resumed=True)
 
 
 def _anchored(
@@ -407,7 +421,7 @@ def _short(value: Json) -> str:
 
 def _next_number(experiments: Path) -> int:
     # Whatever begins with four digits has taken its number, also what a person named by hand.
-    taken = [path.name[:4] for path in experiments.iterdir() if path.name[:4].isdigit()]
+    taken = [path.name[:4] for path in experiments.iterdir() if path.name[:4].isdecimal()]
     number = max(map(int, taken), default=0) + 1
     if number > 9999:
         raise ConflictError("experiment numbers end at 9999", remedy="workbench init another-lab")

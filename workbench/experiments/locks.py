@@ -9,6 +9,7 @@ from typing import get_args
 from workbench.errors import ConflictError
 from workbench.layout import Layout
 from workbench.registry.entries import Mode
+from workbench.registry.ledger import Ledger
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -23,13 +24,19 @@ def filing_lock(layout: Layout) -> Iterator[None]:
 
 
 @contextmanager
-def stage_lock(layout: Layout, subject: str, mode: Mode) -> Iterator[None]:
+def stage_lock(layout: Layout, ledger: Ledger, subject: str, mode: Mode) -> Iterator[None]:
     """Keep a second process from the same experiment: two would judge or promote twice.
+
+    Also one on another machine, or in another clone of the lab, that uses the same store.
 
     Raises:
         ConflictError: another process is at work on it.
+        StoreUnavailableError: the store does not answer.
     """
-    with _only(layout.runs / subject / mode, f"{subject} ({mode})"):
+    name = f"{subject} ({mode})"
+    with _only(layout.runs / subject / mode, name), ledger.reserved(f"{subject} {mode}") as free:
+        if not free:
+            raise _at_work(name, " in another copy of this lab")
         yield
 
 
@@ -48,8 +55,15 @@ def repeats_lock(folder: Path, what: str) -> Iterator[None]:
         yield
 
 
+def _at_work(what: str, where: str = "") -> ConflictError:
+    return ConflictError(
+        f"another process is at work on {what}{where}",
+        remedy="wait for it, or stop it and repeat the command",
+    )
+
+
 @contextmanager
-def at_rest(layout: Layout, subject: str) -> Iterator[None]:
+def at_rest(layout: Layout, ledger: Ledger, subject: str) -> Iterator[None]:
     """Hold an experiment while its promise changes: nothing of it is filed or runs meanwhile.
 
     Raises:
@@ -58,7 +72,7 @@ def at_rest(layout: Layout, subject: str) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(filing_lock(layout))
         for mode in MODES:
-            stack.enter_context(stage_lock(layout, subject, mode))
+            stack.enter_context(stage_lock(layout, ledger, subject, mode))
         yield
 
 
@@ -69,8 +83,5 @@ def _only(folder: Path, what: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ConflictError(
-                f"another process is at work on {what}",
-                remedy="wait for it, or stop it and repeat the command",
-            ) from error
+            raise _at_work(what) from error
         yield

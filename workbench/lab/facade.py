@@ -51,7 +51,8 @@ class Lab(Filing, Changing, Running, Watching, Measuring, Reading, Anchoring, Ke
         """Refuse any lab but one that a process which died left without its ledger."""
         # A clone has a commit, and its log is elsewhere: one origin never names two logs.
         is_cloned = provenance.code_state(self.layout.root).commit != provenance.NO_COMMIT
-        if is_cloned or self._has_store() or (self.layout.registry / "checkpoint").exists():
+        is_begun = is_cloned or (self.layout.registry / "checkpoint").exists()
+        if is_begun or (self._has_store() and not self._is_unsigned()):
             raise ConflictError(f"{self.layout.root} is already a lab", remedy="workbench status")
 
     @classmethod

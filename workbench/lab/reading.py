@@ -109,13 +109,15 @@ class Reading(OpenedLab):
         return lab_scoreboard(found), rankings(found)
 
     def verify(
-        self, *, kept_head: str | None = None, trust: AnchorTrust | None = None
+        self, *, kept_head: str | None = None, vkey: str = "", trust: AnchorTrust | None = None
     ) -> Verification:
         """Verify the ledger offline and recompute every verdict from it.
 
         Args:
             kept_head: A signed head that the reader kept from before, verbatim. Without one, the
                 published head is taken where a store is verified.
+            vkey: The log's verifier key from a place that the reader trusts; empty for the one that
+                is here.
             trust: Whom the reader believes, for the anchors. The git history of the published head
                 is looked at in any case.
         """
@@ -127,7 +129,7 @@ class Reading(OpenedLab):
         checkpoint = self.layout.registry / "checkpoint"
         return verify_lab(
             log,
-            vkey=log.vkey,
+            vkey=vkey or log.vkey,
             kept_head=kept,
             audit=audit_claims,
             now=self.clock(),

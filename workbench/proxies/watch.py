@@ -31,6 +31,13 @@ class ProxyProgress:
 
 
 Progress: TypeAlias = Callable[[ProxyProgress], None]
+Allowed: TypeAlias = Callable[[float], None]
+"""Called before each proxy with the device-seconds that the call spent so far; raises ConflictError
+where the registered device time is used up."""
+
+
+def without_limit(device_seconds: float) -> None:
+    """Let every proxy run."""
 
 
 class PruningWatch:
