@@ -63,7 +63,7 @@ def test_propose_own_recipe_gives_a_form_with_no_other_faults(
         "--- {{owner}} FILL",
         "../../etc/passwd",
         "a\\n\\t%2e%2e/x#/../..?",
-        "\u202eright to left \U0001f600",
+        "\U0001f600 smiles",
     ],
 )
 def test_propose_hostile_title_stays_a_text_in_one_folder(
@@ -78,7 +78,9 @@ def test_propose_hostile_title_stays_a_text_in_one_folder(
     assert (proposal.title, proposal.owner) == (title, '"o": # {{title}}')
 
 
-@pytest.mark.parametrize("title", ["", "  ", "a\nb", "a\x00b", "x" * 201, "日本語", "a\u2028b"])
+@pytest.mark.parametrize(
+    "title", ["", "  ", "a\nb", "a\x00b", "x" * 201, "日本語", "a\u2028b", "\u202ea b"]
+)
 def test_propose_unusable_title_writes_nothing(layout: Layout, title: str) -> None:
     before = sorted(layout.experiments.iterdir())
     with pytest.raises(InvalidFileError):

@@ -29,7 +29,7 @@ from workbench.registry.entries import (
 )
 from workbench.registry.heads import SignedHead
 from workbench.registry.ledger import Ledger
-from workbench.registry.located import decode
+from workbench.registry.located import REORDERING, decode
 from workbench.registry.log import Entry
 from workbench.registry.proposal import Proposal
 from workbench.registry.provenance import (
@@ -329,7 +329,7 @@ def _committed_code(layout: Layout) -> CodeState:
 def _usable_title(title: str) -> str:
     text = unicodedata.normalize("NFC", title.strip())
     strange = [c for c in text if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")]
-    if not text or len(text) > MAX_TITLE or strange:
+    if not text or len(text) > MAX_TITLE or strange or REORDERING.search(text):
         raise InvalidFileError(
             f"title {title[:MAX_TITLE]!r} is not one line of 1 to {MAX_TITLE} characters",
             remedy='workbench propose "a question in one line"',

@@ -25,7 +25,7 @@ Path: TypeAlias = tuple[str | int, ...]
 MAX_BYTES = 1_000_000
 """A file above this is no proposal or recipe; parsing it would only cost time."""
 
-_REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Embeddings, overrides and isolates: with them a line reads as another one than it is."""
 
 _TAG = "tag:yaml.org,2002:"
@@ -127,7 +127,7 @@ def decode(data: bytes, where: str) -> str:
         if not unicodedata.is_normalized("NFC", line_text):
             message = f"{line_text.strip()[:60]!r} is not in Unicode normal form C"
             raise _one(f"{where}:{number}", message, "retype the accented letters on this line")
-        if _REORDERING.search(line_text):
+        if REORDERING.search(line_text):
             message = f"holds a sign that reorders text: {line_text.strip()[:60]!a}"
             raise _one(f"{where}:{number}", message, "remove it")
     return text
