@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "workbench"
 COMMANDS = [
     "init", "propose", "check", "register", "note", "decide", "amend", "withdraw", "data", "sweep",
     "promote", "run", "verdict", "status", "chronicle", "verify", "publish", "demo", "reveal",
-    "redact", "restore", "keys", "proof", "anchor", "witness", "approve", "schema",
+    "redact", "restore", "keys", "proof", "anchor", "witness", "approve", "schema", "power",
 ]  # fmt: skip
 
 

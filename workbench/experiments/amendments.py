@@ -1,14 +1,16 @@
 """Change what was registered, in the open: what differs, what was known, what it does."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from workbench.errors import ConflictError, Fault, InvalidFileError
 from workbench.experiments.checking import Checked, check
 from workbench.experiments.filing import check_corpus, check_evaluation_set
+from workbench.experiments.floors import noise_floors
 from workbench.experiments.identity import NOT_IN_FORCE
 from workbench.experiments.locks import at_rest
+from workbench.experiments.planned_rules import decision_of
 from workbench.experiments.registered import registered, registration_body
 from workbench.layout import Layout
 from workbench.proxies.document_changes import (
@@ -28,6 +30,7 @@ from workbench.registry.entries import (
     Amendment,
     DataState,
     FieldChange,
+    Look,
     Promotion,
     ProxyRun,
     ReasonClass,
@@ -107,6 +110,7 @@ def draft_amendment(layout: Layout, number: str, *, source: LogSource) -> DraftA
         )
     entries = list(source.entries(subject=experiment))
     _refuse_changed_past(changes, course, entries)
+    _refuse_other_looks(checked, source, entries)
     known = course.known()
     return DraftAmendment(
         experiment=experiment,
@@ -247,6 +251,34 @@ def _refuse_changed_past(changes: list[FieldChange], course: Course, entries: li
         remedy=f"put {files} back as registered and amend the rest, or give it up and propose "
         f'anew: workbench withdraw {number} --reason "why"',
     )
+
+
+def _refuse_other_looks(checked: Checked, source: LogSource, entries: list[Entry]) -> None:
+    """Refuse a stopping rule that would not have looked where it was looked.
+
+    Raises:
+        ConflictError: names the looks that were taken and those that the files promise.
+    """
+    bodies = [entry.body for entry in entries if is_confirmatory_work(entry)]
+    taken = [body.num_seeds for body in bodies if isinstance(body, Look)]
+    proposal = checked.proposal
+    if not taken or proposal is None:
+        return
+    floor = proposal.decision.noise_floor
+    looks = decision_of(proposal, noise_floors(source, floor) if floor else {}).looks()
+    if list(looks[: len(taken)]) != taken:
+        number = checked.experiment[:4]
+        raise ConflictError(
+            f"{proposal.decision.stopping} would look at {_listed(looks)} seeds an arm, but the "
+            f"outcomes were looked at with {_listed(taken)}",
+            remedy="write a stopping rule that begins with the looks that were taken, or give it "
+            f'up and propose anew: workbench withdraw {number} --reason "why"',
+        )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = [str(n) for n in numbers[:6]] + (["…"] if len(numbers) > 6 else [])
+    return ", ".join(shown)
 
 
 def _first_by_kind(entries: list[Entry]) -> Mapping[str, Entry]:

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 from workbench.errors import Fault
 from workbench.experiments.draft import (
-    CLAIM,
     EXPECTED,
+    ClaimDraft,
     FullDraft,
-    HypothesisDraft,
     ProposalDraft,
 )
 from workbench.proxies.recipe import Recipe
@@ -73,19 +72,19 @@ def about_full(draft: ProposalDraft, recipe: Recipe, full: FullDraft) -> Iterato
 
 
 def _undecided(draft: ProposalDraft) -> Iterator[Fault]:
+    named = [claim.hypothesis for claim in draft.claims if claim.hypothesis]
     for h in draft.hypotheses:
-        if h.id and draft.hypothesis and h.id != draft.hypothesis:
-            message = f"{h.id} is never decided: the decision rule is for {draft.hypothesis}"
+        if h.id and named and h.id not in named:
+            message = f"{h.id} is never decided: the decision rule is for {', '.join(named)}"
             yield draft.document.fault((*h.path, "id"), message, "it will be shown as undecided")
 
 
 def _expectation(draft: ProposalDraft) -> Iterator[Fault]:
+    for claim in draft.claims:
+        yield from _small_margin(draft, claim)
     decided = draft.decided()
     margin, expected = draft.margin, draft.expected_improvement
-    if decided is None or decided.minimum_effect is None or margin is None:
-        return
-    yield from _small_margin(draft, decided, decided.minimum_effect, margin)
-    if expected is None:
+    if decided is None or decided.minimum_effect is None or margin is None or expected is None:
         return
     worth = decided.minimum_effect
     if draft.claim_kind == "superior" and expected < worth:
@@ -104,20 +103,22 @@ def _expectation(draft: ProposalDraft) -> Iterator[Fault]:
         )
 
 
-def _small_margin(
-    draft: ProposalDraft, decided: HypothesisDraft, worth: float, margin: float
-) -> Iterator[Fault]:
-    if draft.claim_kind == "superior_by" and 0 <= margin < worth:
+def _small_margin(draft: ProposalDraft, claim: ClaimDraft) -> Iterator[Fault]:
+    decided, margin = draft.decided(claim), claim.margin
+    worth = decided.minimum_effect if decided else None
+    if decided is None or worth is None or margin is None or not 0 <= margin < worth:
+        return
+    if claim.kind == "superior_by":
         yield draft.document.fault(
-            CLAIM,
-            f"superior_by({margin:g}) can be supported by an improvement smaller than "
+            claim.path,
+            f"{claim.text} can be supported by an improvement smaller than "
             f"{decided.id}.minimum_effect {worth:g}",
             f"write superior_by({worth:g})",
         )
-    if draft.claim_kind == "superior" and 0 <= margin < worth:
+    if claim.kind == "superior":
         yield draft.document.fault(
-            CLAIM,
-            f"superior({margin:g}) is not refuted by an effect between {margin:g} and "
+            claim.path,
+            f"{claim.text} is not refuted by an effect between {margin:g} and "
             f"{decided.id}.minimum_effect {worth:g}, too small to act on",
             f"write superior({worth:g})",
         )

@@ -10,6 +10,7 @@ from workbench.errors import (
 from workbench.experiments.approvals import Given
 from workbench.experiments.checking import Checked
 from workbench.experiments.filing import Receipt
+from workbench.experiments.power_report import PowerReport
 from workbench.experiments.progress import Progress, silent
 from workbench.lab.opened import OpenedLab
 from workbench.registry.approvals import Promise, approval_rule
@@ -41,6 +42,24 @@ class Filing(OpenedLab):
         self._approval_rule()
         today = self.clock().date()
         return check(self.layout, number, source=self._any_source(), today=today)
+
+    def power(self, number: str, *, sd: float | None = None) -> PowerReport:
+        """Return what an experiment's rule can show with more or fewer seeds.
+
+        It is the rule in force where the experiment is registered, else that of its files.
+
+        Args:
+            number: ``NNNN``, ``N`` or ``NNNN-slug``.
+            sd: Spread between seeds to compute with, for every metric; None for what is stated,
+                registered or measured.
+
+        Raises:
+            NotFoundError: there is no such experiment, or no noise is known.
+            InvalidFileError: the rule is not complete; carries its faults.
+        """
+        from workbench.experiments.power_report import power_report
+
+        return power_report(self.layout, number, source=self._any_source(), sd=sd)
 
     def write_schemas(self) -> list[Path]:
         """Write the schemas that editors read, and return the files that changed."""
