@@ -271,6 +271,16 @@ def test_finished_stage_is_told_again_and_not_run_again(
 
 
 @pytest.mark.usefixtures("one_thread")
+def test_sweep_without_a_terminal_tells_each_trial_as_it_ends(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    said = workbench("sweep", "1", lab=registered_lab)
+    lines = [line for line in said.err.splitlines() if line.startswith("trials ")]
+    assert [line.split("  ")[0] for line in lines] == ["trials 1/3", "trials 2/3", "trials 3/3"]
+    assert [line.split("  ")[1][:8] for line in lines] == ["trial-00", "trial-01", "trial-02"]
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_verdict_prints_rule_estimate_interval_and_n(
     finished_lab: LabFolder, workbench: Command
 ) -> None:

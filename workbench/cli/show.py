@@ -1,4 +1,4 @@
-"""What commands print with: results on stdout, progress on stderr and only on a terminal.
+"""What commands print with: results on stdout, progress on stderr.
 
 Rich is imported where it is used, so that ``--help`` starts in a blink.
 """
@@ -6,6 +6,7 @@ Rich is imported where it is used, so that ``--help`` starts in a blink.
 import json
 import math
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,13 +99,16 @@ def read_text(path: Path) -> str:
 
 @contextmanager
 def live_progress() -> Iterator[Progress]:
-    """Show one bar a task on stderr; nothing when stderr is not a terminal."""
+    """Show one bar a task on stderr; where that is no terminal, a line for each that ended."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Display
 
     console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _lines(time.monotonic())
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -112,16 +116,31 @@ def live_progress() -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[detail]}", style="dim"),
     )
-    hidden = not console.is_terminal
-    with Display(*columns, console=console, transient=True, disable=hidden) as display:
+    with Display(*columns, console=console, transient=True) as display:
         tasks: dict[str, TaskID] = {}
 
-        def report(task: str, done: float, total: float, detail: str = "") -> None:
+        def report(
+            task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+        ) -> None:
+            del ended
             if task not in tasks:
                 tasks[task] = display.add_task(escape(task), total=total, detail="")
             display.update(tasks[task], completed=done, total=total, detail=escape(detail))
 
         yield report
+
+
+def _lines(began: float) -> Progress:
+    """Return what writes a line on stderr for every trial, re-run and run that ended."""
+
+    def report(
+        task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
+        if ended:
+            took = seconds(time.monotonic() - began)
+            typer.echo(f"{task} {done:g}/{total:g}  {detail}  ({took})", err=True)
+
+    return report
 
 
 def seconds(value: float) -> str:

@@ -28,7 +28,7 @@ from workbench.registry.entries import (
 from workbench.registry.heads import SignedHead
 from workbench.registry.ledger import Ledger
 from workbench.registry.located import decode
-from workbench.registry.log import Entry
+from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import Proposal
 from workbench.registry.provenance import (
     NO_COMMIT,
@@ -40,7 +40,17 @@ from workbench.registry.provenance import (
 from workbench.scaffold.forms import Form, Override, full_text, proposal_text
 from workbench.scaffold.lab import DEFAULT_RECIPE
 
-__all__ = ["Checked", "Plan", "Receipt", "check", "freeze", "propose", "register"]
+__all__ = [
+    "Checked",
+    "Plan",
+    "Receipt",
+    "check",
+    "freeze",
+    "propose",
+    "refuse_registering",
+    "register",
+    "stated_power",
+]
 
 ARMS = ("control", "treatment")
 OUTPUTS = ("registry", "reports")
@@ -161,13 +171,30 @@ def register(
         return _anchored(ledger, entry, plan=checked.plan, warnings=checked.warnings)
 
 
+def refuse_registering(layout: Layout, experiment: str, source: LogSource) -> None:
+    """Refuse what `register` would refuse whatever the corpus is, before that is built.
+
+    Raises:
+        ConflictError: registered already, outside git, or with uncommitted changes.
+    """
+    earlier = registration_entry(source, experiment)
+    if earlier is None:
+        _committed_code(layout)
+    elif anchor_entry(source, earlier) is not None:
+        raise _registered_already(earlier)
+
+
+def _registered_already(registration: Entry) -> ConflictError:
+    return ConflictError(
+        f"{registration.subject} was registered at {registration.time} "
+        f"(entry {registration.sequence})",
+        remedy='workbench status; for another plan: workbench propose "a title"',
+    )
+
+
 def _completed(ledger: Ledger, registration: Entry) -> Receipt:
-    experiment = registration.subject
     if anchor_entry(ledger, registration) is not None:
-        raise ConflictError(
-            f"{experiment} was registered at {registration.time} (entry {registration.sequence})",
-            remedy='workbench status; for another plan: workbench propose "a title"',
-        )
+        raise _registered_already(registration)
     return _anchored(ledger, registration, plan=None, warnings=(), resumed=True)
 
 
@@ -224,11 +251,12 @@ def _frozen(
         num_seeds=proposal.design.seeds,
         host=host(),
         approvals=approvals,
-        power=_stated_power(checked),
+        power=stated_power(checked),
     )
 
 
-def _stated_power(checked: Checked) -> StatedPower | None:
+def stated_power(checked: Checked) -> StatedPower | None:
+    """Return what a checked rule is expected to say; None while the noise is not known."""
     rule = checked.rule
     if rule is None or rule.power is None or rule.noise is None:
         return None
