@@ -168,7 +168,11 @@ def test_status_says_where_it_stands_and_what_comes_next(
     lab = staged
     said = workbench("status", lab=lab)
     assert said.code == 0
-    assert re.search(rf"^0001-does\S*\s+{name}\s", said.out, re.MULTILINE)
+    first, second, *_ = said.out.splitlines()
+    assert first == SUBJECT
+    assert second.startswith(f"  {name} ")
+    if following:
+        assert f"\n  next       {following}\n" in said.out
     assert max(map(len, said.out.splitlines())) <= 80
     (line,) = strict(workbench("status", "--json", lab=lab).out)
     assert (line["stage"], line["next_command"]) == (name, following)

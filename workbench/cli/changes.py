@@ -30,7 +30,8 @@ def add_commands(app: typer.Typer) -> None:
 def amend(
     number: Number,
     reason_class: Annotated[
-        ReasonName | None, typer.Option(help="Why, in one word; required to amend.")
+        ReasonName | None,
+        typer.Option(metavar="CLASS", help=f"Required to amend: {', '.join(ReasonName)}."),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why, in a sentence; required to amend.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Amend without asking.")] = False,

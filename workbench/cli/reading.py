@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from workbench.cli.show import print_json, print_table, read_text, say, seconds
+from workbench.cli.show import print_json, read_text, say, say_labelled, seconds
+from workbench.errors import IntegrityError, NotFoundError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 
@@ -30,18 +31,12 @@ def status(as_json: AsJson = False) -> None:
     if not statuses:
         say('No experiments yet. Next: workbench propose "what you want to find out"')
         return
-    rows = [
-        [
-            line.experiment,
-            line.stage,
-            line.detail,
-            seconds(line.device_seconds),
-            line.next_command.removeprefix("workbench "),
-        ]
-        for line in statuses
-    ]
-    headings = ["experiment", "stage", "detail", "spent", "next: workbench …"]
-    print_table(headings, rows, shortened="experiment")
+    for line in statuses:
+        say(line.experiment, bold=True)
+        spent = f"{seconds(line.device_seconds)} spent" if line.device_seconds else ""
+        say_labelled(line.stage, "; ".join(filter(None, (line.detail, spent))))
+        if line.next_command:
+            say_labelled("next", line.next_command)
     wasted = sum(line.wasted_device_seconds for line in statuses)
     if wasted:
         say(f"{seconds(wasted)} of it gave no usable value.")

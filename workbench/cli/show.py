@@ -6,11 +6,12 @@ Rich is imported where it is used, so that ``--help`` starts in a blink.
 import json
 import math
 import sys
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import typer
 
@@ -38,15 +39,21 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def print_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], *, shortened: str = ""
-) -> None:
+def say_labelled(label: str, text: str) -> None:
+    """Print a label and, beside it, a text folded at 80 columns but never inside a word."""
+    for line in textwrap.wrap(
+        text or "-", 80, initial_indent=f"  {label:<11}", subsequent_indent=" " * 13,
+        break_long_words=False, break_on_hyphens=False,
+    ):  # fmt: skip
+        say(line)
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table without boxes, which reads well at 80 columns and in a log.
 
     Args:
         headings: One a column.
         rows: Cells of each line.
-        shortened: The column that is cut at 24 characters, with an ellipsis.
     """
     from rich.console import Console
     from rich.table import Table
@@ -55,10 +62,7 @@ def print_table(
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
-        narrow = heading == shortened
-        width = 24 if narrow and not console.width > 100 else None
-        overflow: Literal["ellipsis", "fold"] = "ellipsis" if narrow else "fold"
-        table.add_column(heading, overflow=overflow, no_wrap=narrow, max_width=width)
+        table.add_column(heading, overflow="fold")
     for row in rows:
         # As text, never as markup: a title may hold brackets.
         table.add_row(*(Text(cell) for cell in row))
