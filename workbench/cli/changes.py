@@ -65,7 +65,7 @@ def amend(
         print_json(amendment_json(draft, entry))
         return
     say(f"Amended {draft.experiment}: entry {entry.sequence}  {entry.id}")
-    say(f"Next: workbench status; the registration before it stays in the log (chronicle {number})")
+    say(f"Next: workbench status; what was registered stays in the log (chronicle {number})")
 
 
 def withdraw(

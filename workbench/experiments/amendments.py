@@ -6,7 +6,7 @@ from typing import get_args
 
 from workbench.errors import ConflictError, Fault, InvalidFileError
 from workbench.experiments.checking import Checked, check
-from workbench.experiments.filing import check_corpus, check_evaluation_set
+from workbench.experiments.filing import check_corpus, check_evaluation_set, stated_power
 from workbench.experiments.floors import noise_floors
 from workbench.experiments.identity import NOT_IN_FORCE
 from workbench.experiments.locks import at_rest
@@ -213,6 +213,7 @@ def _body(
         control=checked.recipe.control(),
         data=corpus,
         num_seeds=checked.proposal.design.seeds,
+        power=stated_power(checked),
     )
 
 
