@@ -61,6 +61,13 @@ def status_lines(facts: ExperimentFacts) -> tuple[Line, ...]:
     return (
         _question(facts),
         line("State", *_state(facts)),
+        *result_lines(facts),
+    )
+
+
+def result_lines(facts: ExperimentFacts) -> tuple[Line, ...]:
+    """Return what came of it: result, forecast, cost."""
+    return (
         line("Result", *_result(facts)),
         line("Forecast", *_forecast(facts)),
         _cost(facts, bill(facts)),
