@@ -185,6 +185,10 @@ def test_check_faults_of_all_files_are_told_together_in_order(layout: Layout, fo
             ],
             "pilots_seen says 'None.'",
         ),
+        (
+            [("seeds: 3", "seeds: 2"), ("fixed(3)", "fixed(2)")],
+            "seeds 2: an arm's spread is estimated from 2 runs",
+        ),
         ([("alpha: 0.05", "alpha: 0.25")], "one such claim in 4"),
         ([("budget_trials: 16", "budget_trials: 3")], "3 trials search 3 dimensions"),
         ([("startup_trials: 4", "startup_trials: 16")], "startup_trials 16 of 16"),

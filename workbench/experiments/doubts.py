@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from workbench.errors import Fault
 from workbench.experiments.draft import (
     EXPECTED,
+    SEEDS,
     ClaimDraft,
     FullDraft,
     ProposalDraft,
@@ -13,6 +14,8 @@ from workbench.experiments.draft import (
 from workbench.proxies.recipe import Recipe
 from workbench.proxies.recipe_faults import training_flops
 
+FEWEST_SEEDS = 3
+"""Below it, the form's own words advise against the interval."""
 NO_PILOTS = ("none", "no", "nothing", "keine")
 
 
@@ -21,6 +24,7 @@ def about_proposal(draft: ProposalDraft) -> Iterator[Fault]:
     yield from _undecided(draft)
     yield from _expectation(draft)
     yield from _foreknowledge(draft)
+    yield from _seeds(draft)
     yield from _alpha(draft)
 
 
@@ -133,6 +137,17 @@ def _foreknowledge(draft: ProposalDraft) -> Iterator[Fault]:
     if draft.foreknowledge == "pilot_outcomes" and pilots in NO_PILOTS:
         message = f"foreknowledge is of pilots, but pilots_seen says {draft.pilots_seen!r}"
         yield draft.document.fault(("pilots_seen",), message, "name the pilots")
+
+
+def _seeds(draft: ProposalDraft) -> Iterator[Fault]:
+    if draft.seeds is not None and draft.seeds < FEWEST_SEEDS:
+        runs = "1 run" if draft.seeds == 1 else f"{draft.seeds} runs"
+        yield draft.document.fault(
+            SEEDS,
+            f"seeds {draft.seeds}: an arm's spread is estimated from {runs}, so that the interval "
+            "is very wide or there is none",
+            f"write {FEWEST_SEEDS} or more",
+        )
 
 
 def _alpha(draft: ProposalDraft) -> Iterator[Fault]:
