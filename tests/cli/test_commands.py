@@ -317,6 +317,28 @@ def test_chronicle_from_published_files_is_the_same_bytes(
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_chronicle_of_published_files_needs_no_lab(
+    decided_lab: LabFolder, workbench: Command, tmp_path: Path
+) -> None:
+    reports, registry = decided_lab.root / "reports", decided_lab.root / "registry"
+    pages = [p for p in (reports / SUBJECT).iterdir() if p.name != "full-scale.yaml"]
+    wanted = {p.name: p.read_bytes() for p in pages}
+    out = tmp_path / "read"
+    said = workbench("chronicle", "1", "--from", str(registry), "--out", str(out), lab=tmp_path)
+    assert said.code == 0, said.err
+    assert str(out / SUBJECT / "chronicle.html") in said.out
+    assert {p.name: p.read_bytes() for p in (out / SUBJECT).iterdir()} == wanted
+    said = workbench("chronicle", "--from", str(registry), "--out", str(out), lab=tmp_path)
+    assert str(out / "index.html") in said.out
+    said = workbench("chronicle", "7", "--from", str(registry), "--out", str(out), lab=tmp_path)
+    assert (said.code, "says nothing of experiment 7" in said.err) == (9, True)
+    assert workbench("chronicle", "1", "--from", str(registry), lab=tmp_path).code == 2
+    for body in (p for p in (registry / "tile" / "entries").rglob("*") if p.is_file()):
+        body.write_bytes(body.read_bytes().replace(b"trial", b"trail"))
+    said = workbench("chronicle", "1", "--from", str(registry), "--out", str(out), lab=tmp_path)
+    assert (said.code, "does not verify" in said.err) == (6, True)
+
+
 def test_chronicle_check_names_the_stale_file_and_writes_nothing(
     decided_lab: LabFolder, workbench: Command
 ) -> None:
