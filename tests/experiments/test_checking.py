@@ -180,9 +180,12 @@ def test_check_fault_in_the_base_does_not_hide_those_that_build_on_it(
     checked = check(layout, "1")
     text = shown(checked.faults)
     for words in (
-        "num_heads 3 times", "override 'stepz'", "space key 'balance.wait'",
-        "full.yaml:", "is shown with a chance of 4% only",
-    ):  # fmt: skip
+        "num_heads 3 times an even number\n    -> write d_model: 66, or",
+        "override 'stepz'",
+        "space key 'balance.wait'",
+        "full.yaml:",
+        "is shown with a chance of 4% only",
+    ):
         assert words in text, text
     assert text.count("override 'stepz' is not a key") == 2
 
