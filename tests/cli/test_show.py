@@ -1,8 +1,11 @@
 """What commands print while they work."""
 
+import re
+import sys
+
 import pytest
 
-from workbench.cli.show import live_progress
+from workbench.cli.show import live_progress, say_wrapped
 
 
 def test_progress_without_a_terminal_is_a_line_for_each_that_ended(
@@ -18,3 +21,17 @@ def test_progress_without_a_terminal_is_a_line_for_each_that_ended(
     first, second = said.err.splitlines()
     assert first.startswith("trials 1/2  trial-00, best 3.5  (")
     assert second.startswith("treatment/seed-0 8/8  completed  (")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_long_line_is_folded_on_a_terminal_and_whole_elsewhere(
+    terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    line = "  scaled  model.d_model: 64 -> 128  " + "(scaling rule: registered value) " * 4
+    say_wrapped(line.rstrip())
+    lines = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
+    assert " ".join(" ".join(lines).split()) == " ".join(line.split())
+    assert (len(lines) > 1, max(map(len, lines)) <= 80) == (terminal, terminal)
+    assert all(part.startswith(" " * 10) for part in lines[1:])

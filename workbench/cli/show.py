@@ -5,6 +5,8 @@ Rich is imported where it is used, so that ``--help`` starts in a blink.
 
 import json
 import math
+import re
+import shutil
 import sys
 import textwrap
 import time
@@ -22,6 +24,23 @@ from workbench.experiments.progress import Progress
 def say(text: str = "", *, bold: bool = False, dim: bool = False) -> None:
     """Print one line of a result."""
     typer.secho(text, bold=bold or None, dim=dim or None)
+
+
+def say_wrapped(line: str) -> None:
+    """Print a line of a report, on a terminal folded under where its text begins.
+
+    Elsewhere it stays one line, which other programs search.
+    """
+    if not sys.stdout.isatty():
+        say(line)
+        return
+    begins = re.match(r"\s*\S+(?:\s\S+){0,2}\s{2,}|\s*", line)
+    indent = min(begins.end() if begins else 0, 20)
+    width = max(40, shutil.get_terminal_size().columns)
+    for part in textwrap.wrap(
+        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    ) or [""]:
+        say(part)
 
 
 def print_json(value: Any) -> None:
