@@ -295,10 +295,10 @@ def sample_log(
     return log
 
 
-def exploratory_log() -> MemoryLog:
+def exploratory_log(subject: str = "recipe:mixture@1") -> MemoryLog:
     """Return a log with an exploratory sweep alone."""
     log = MemoryLog()
-    _sweep(log, "exploratory", subject="recipe:mixture@1")
+    _sweep(log, "exploratory", subject=subject)
     return log
 
 
