@@ -25,7 +25,7 @@ QUICK = {
 QUICK_RECIPE = {
     "max_bytes: 3000000": "max_bytes: 600000",
     "max_bytes: 600000": "max_bytes: 200000",
-    "bytes_per_domain: 40000": "bytes_per_domain: 8000",
+    "bytes_per_domain: 40000": "bytes_per_domain: 4000",
     "steps: 120": "steps: 16",
     "steps: 160": "steps: 20",
     "every: 40": "every: 4",
