@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workbench.experiments.amendments import DraftAmendment
-from workbench.experiments.filing import stated_power
+from workbench.experiments.stated_power import stated_power
 from workbench.proxies.document_changes import prose_diff, shown
 from workbench.registry.entries import (
     FieldChange,

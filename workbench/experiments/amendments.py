@@ -6,12 +6,13 @@ from typing import get_args
 
 from workbench.errors import ConflictError, Fault, InvalidFileError
 from workbench.experiments.checking import Checked, check
-from workbench.experiments.filing import check_corpus, check_evaluation_set, stated_power
+from workbench.experiments.filing import check_corpus, check_evaluation_set
 from workbench.experiments.floors import noise_floors
 from workbench.experiments.identity import NOT_IN_FORCE
 from workbench.experiments.locks import at_rest
 from workbench.experiments.planned_rules import decision_of
 from workbench.experiments.registered import registered, registration_body
+from workbench.experiments.stated_power import stated_power
 from workbench.layout import Layout
 from workbench.proxies.document_changes import (
     NAMES,

@@ -13,6 +13,7 @@ from workbench.experiments.checking import Checked, Plan, check
 from workbench.experiments.embargoes import embargo_terms, impose, standing_embargoes
 from workbench.experiments.locks import filing_lock
 from workbench.experiments.registered import anchor_entry, registration_entry, seeds_of
+from workbench.experiments.stated_power import stated_power
 from workbench.layout import Layout, slug
 from workbench.proxies.recipe import Recipe, dotted
 from workbench.proxies.recipe_file import load_recipe
@@ -23,7 +24,6 @@ from workbench.registry.entries import (
     CodeState,
     DataState,
     Registration,
-    StatedPower,
 )
 from workbench.registry.heads import SignedHead
 from workbench.registry.ledger import Ledger
@@ -41,16 +41,8 @@ from workbench.scaffold.forms import Form, Override, full_text, proposal_text
 from workbench.scaffold.lab import DEFAULT_RECIPE
 
 __all__ = [
-    "Checked",
-    "Plan",
-    "Receipt",
-    "check",
-    "freeze",
-    "propose",
-    "refuse_registering",
-    "register",
-    "stated_power",
-]
+    "Checked", "Plan", "Receipt", "check", "freeze", "propose", "refuse_registering", "register",
+]  # fmt: skip
 
 ARMS = ("control", "treatment")
 OUTPUTS = ("registry", "reports")
@@ -252,19 +244,6 @@ def _frozen(
         host=host(),
         approvals=approvals,
         power=stated_power(checked),
-    )
-
-
-def stated_power(checked: Checked) -> StatedPower | None:
-    """Return what a checked rule is expected to say; None while the noise is not known."""
-    rule = checked.rule
-    if rule is None or rule.power is None or rule.noise is None:
-        return None
-    return StatedPower(
-        effect=rule.effect,
-        noise_sd=rule.noise.sd,
-        noise_source=f"{rule.noise.origin}: {rule.noise.source}",
-        chances={o.outcome: o.if_effect for o in rule.outcomes if o.if_effect is not None},
     )
 
 
