@@ -45,6 +45,7 @@ READING = [
     ["propose", "Another question", "--recipe", RECIPE_PATH],
     ["check", "1"],
     ["check", "1", "--json"],
+    ["power", "1", "--sd", "0.01"],
     ["schema", "proposal"],
     ["schema", "--editor"],
     ["approve", "1"],

@@ -12,7 +12,6 @@ from workbench.cli import (
     demo,
     filing,
     keeping,
-    planning,
     reading,
     reviewing,
     running,
@@ -30,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _group in (filing, planning, changes, reviewing, running, reading, anchoring, keeping, demo):
+for _group in (filing, changes, reviewing, running, reading, anchoring, keeping, demo):
     _group.add_commands(app)
 
 

@@ -1,15 +1,9 @@
-"""How many seeds a rule takes, and what it will say: ``workbench power``."""
+"""How many seeds a rule takes and what it will say, told in a terminal."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Annotated
-
-import typer
 
 from workbench.cli.checking import wrapped
-from workbench.cli.filing import Number
-from workbench.cli.show import print_json, print_table, say
+from workbench.cli.show import print_table, say
 from workbench.experiments.planned_rules import POWER
 from workbench.experiments.power_report import ClaimPower, PowerReport
 
@@ -19,30 +13,8 @@ _MOST_LOOKS = 12
 """Looks that are told one by one; later ones are told together."""
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add this module's command to the application."""
-    app.command(rich_help_panel="File and record")(power)
-
-
-def power(
-    number: Number,
-    sd: Annotated[
-        float | None,
-        typer.Option(help="Spread between seeds to compute with, instead of what is known."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for another program.")
-    ] = False,
-) -> None:
-    """Show what a rule can detect with more or fewer seeds, and how likely each verdict is."""
-    from workbench.lab import Lab
-
-    if sd is not None and not (math.isfinite(sd) and sd > 0):
-        raise typer.BadParameter(f"--sd {sd:g} is no standard deviation: give a number above 0")
-    report = Lab.open().power(number, sd=sd)
-    if as_json:
-        print_json(asdict(report))
-        return
+def print_power(report: PowerReport) -> None:
+    """Print the power of every claim."""
     say(f"{report.experiment}, {_BASIS[report.basis]}", bold=True)
     for claim in report.claims:
         _print(claim, report)

@@ -200,15 +200,7 @@ def proposal_draft(document: Located) -> ProposalDraft:
     stopping, looks = _stopping(read.text(STOPPING))
     return ProposalDraft(
         document=document,
-        hypotheses=tuple(
-            HypothesisDraft(
-                path=path,
-                id=read.text((*path, "id")),
-                direction=read.text((*path, "direction")),
-                minimum_effect=read.number((*path, "minimum_effect")),
-            )
-            for path in read.items(("hypotheses",))
-        ),
+        hypotheses=tuple(read.hypothesis(path) for path in read.items(("hypotheses",))),
         manipulated=read.texts(MANIPULATED),
         scales=read.texts(SCALES),
         seeds=read.whole(SEEDS),
@@ -313,6 +305,14 @@ class _Reader:
     def items(self, path: Path) -> list[Path]:
         value = self.document.get(path)
         return [(*path, i) for i in range(len(value))] if isinstance(value, list) else []
+
+    def hypothesis(self, path: Path) -> HypothesisDraft:
+        return HypothesisDraft(
+            path=path,
+            id=self.text((*path, "id")),
+            direction=self.text((*path, "direction")),
+            minimum_effect=self.number((*path, "minimum_effect")),
+        )
 
     def claim(self, path: Path, hypothesis: Path, metric: Path, direction: Path) -> ClaimDraft:
         kind, margin = _claim(self.text(path))
