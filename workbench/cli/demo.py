@@ -50,7 +50,7 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option("--dir", help="Folder of the demonstration's lab.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: under 90 seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Toy sizes: a minute or two.")] = False,
 ) -> None:
     """Run the whole loop on real text in a fresh lab, then say where to look."""
     began = time.monotonic()
