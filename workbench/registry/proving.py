@@ -195,11 +195,11 @@ class ProofReport:
             yield f"{'ok  ' if step.passed else 'FAIL'} p{step.number}  {step.name}: {step.detail}"
         if self.passed and self.entry is not None and self.head is not None:
             entry = self.entry
+            yield from _says(entry)
             yield (
                 f"PROVED    {entry.kind} of {entry.subject} is entry {entry.sequence} of "
                 f"{self.head.origin} ({self.head.size} entries)"
             )
-            yield from _says(entry)
             if not self.cosignatures:
                 yield (
                     "note      no witness that you named cosigned this head: the log may show "
@@ -225,13 +225,12 @@ def _says(entry: Entry) -> Iterator[str]:
         ]
         for hypothesis, claim, measured in claims:
             yield f"claim     {_printable(f'{hypothesis}: {claim} on {measured}')}"
-        yield "note      what came later, amendments and verdicts too, is not in this proof"
+        yield "later     amendments, a withdrawal or a verdict that came later are not in this proof"
     elif isinstance(body, Verdict):
-        yield f"verdict   {_printable(f'{body.hypothesis}: {body.claim} on {body.metric}')} is " + (
-            body.outcome
-        )
+        claim = f"{body.hypothesis}: {body.claim} on {body.metric}"
+        yield f"verdict   {_printable(claim)} is {body.outcome}"
     elif isinstance(body, Hidden):
-        yield "note      its content is hidden: what it says is not proved"
+        yield "hidden    its content: what it says is not proved"
 
 
 def _printable(text: object) -> str:
