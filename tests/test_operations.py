@@ -115,7 +115,20 @@ def test_commands_of_a_section_do_what_it_says(
     happens(lab)
     done = typed(lab, commands(title), tmp_path / "programs")
     assert done.returncode == 0, done.stderr[-3000:]
+    # What is committed next must not hold what the store alone may have.
+    stores = [path for path in lab.root.rglob("*") if _is_store(path)]
+    assert [path.relative_to(lab.root).parts[0] for path in stores] == [".workbench"] * len(stores)
     assert "VERIFIED" in done.stdout or "verify" not in "".join(commands(title))
+
+
+def _is_store(path: Path) -> bool:
+    return path.is_file() and path.read_bytes()[:6] == b"SQLite"
+
+
+def test_commands_name_no_copy_of_a_store_outside_of_what_git_ignores() -> None:
+    named = set(re.findall(r"[\w./-]+\.db\b", TEXT))
+    assert len(named) > 2
+    assert {name for name in named if not name.startswith(".workbench/")} == set()
 
 
 @pytest.mark.postgres

@@ -113,7 +113,8 @@ def slug(title: str) -> str:
     if not text:
         raise InvalidFileError(
             f"title {title!r} has no ASCII letter or digit to name a folder after",
-            remedy="give a title with at least one word in ASCII letters",
+            remedy="give a title with at least one word in ASCII letters, or name the folder with "
+            "--slug",
         )
     return text
 

@@ -1,5 +1,6 @@
 """The command line as a user meets it, without starting a process."""
 
+import io
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,18 @@ class Said:
 
 
 Command = Callable[..., Said]
+Terminal = Callable[[str], None]
+
+
+class _Answers(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Lets somebody sit at a terminal and type this."""
+    return lambda answer: monkeypatch.setattr("sys.stdin", _Answers(answer))
 
 
 @pytest.fixture

@@ -66,19 +66,34 @@ def test_proof_of_an_experiment_verifies_far_from_the_lab(
     assert "PROVED    registration of 0001-does-code-help is entry 1" in said.out
     assert "\ntitle     Does code help\n" in said.out
     assert "\nclaim     H1: superior(0.02) on bpb_macro\n" in said.out
-    assert "amendments, a withdrawal or a verdict that came later are not in this proof" in said.out
+    assert "amendments, a withdrawal or a verdict after it are not in this proof" in said.out
     told = json.loads(workbench(*verify, "--json", lab=tmp_path).out)
     assert told["passed"]
     assert told["entry"]["body"]["title"] == "Does code help"
 
 
-def test_proof_is_printed_without_out_and_of_any_entry(
+def test_proof_without_out_is_a_file_and_the_key_is_told(
+    published_lab: LabFolder, workbench: Command, vkey: str
+) -> None:
+    for arguments, name in (
+        (("1",), "0001"), (("1", "--kind", "anchor"), "0001-anchor"), (("--entry", "0"), "entry-0"),
+    ):  # fmt: skip
+        said = workbench("proof", *arguments, lab=published_lab)
+        assert f"Wrote {name}.tlog-proof" in said.out
+        assert max(map(len, said.out.splitlines()[:-1])) <= 80
+        command = said.out.split("workbench verify ", 1)[1].replace("\\\n", "").split()
+        assert command[-1] == vkey
+        assert workbench("verify", *command, lab=published_lab).code == 0
+
+
+def test_proof_is_printed_on_request_and_of_any_entry(
     published_lab: LabFolder, workbench: Command
 ) -> None:
-    said = workbench("proof", "--entry", "0", lab=published_lab)
+    said = workbench("proof", "--entry", "0", "--out", "-", lab=published_lab)
     assert said.out.startswith("c2sp.org/tlog-proof@v1\nextra ")
     assert "\nindex 0\n" in said.out
-    assert "\nindex 2\n" in workbench("proof", "1", "--kind", "anchor", lab=published_lab).out
+    anchor = ("proof", "1", "--kind", "anchor", "--out", "-")
+    assert "\nindex 2\n" in workbench(*anchor, lab=published_lab).out
 
 
 @pytest.mark.parametrize(
@@ -87,6 +102,9 @@ def test_proof_is_printed_without_out_and_of_any_entry(
         ((), 3, "one entry: give an experiment or --entry"),
         (("1", "--entry", "0"), 3, "one entry: give an experiment or --entry"),
         (("1", "--kind", "verdict"), 9, "has no verdict in the published ledger"),
+        (("1", "--kind", "verdict"), 9, "workbench status; what was recorded since"),
+        (("1", "--kind", "foo"), 3, "'foo' is no kind of entry"),
+        (("1", "--kind", "foo"), 3, "one of amendment, anchor, approval,"),
         (("--entry", "99"), 9, "entry 99 is not under the head"),
         (("7",), 9, "does not exist"),
     ],
@@ -139,6 +157,21 @@ def test_witness_cosigns_and_the_lab_keeps_it_and_verify_tells_it(
     said = workbench("verify", "--proof", str(proof), "--key", vkey, "--witness", witness_key[1])
     assert said.code == 0
     assert "ok   p7  witnesses: witness.example/w1 at 20" in said.out
+
+
+def test_key_of_the_wrong_kind_names_how_to_make_the_right_one(
+    published_lab: LabFolder, workbench: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "bob.key"
+    make = ("keys", "new", "bob", "--out", str(path))
+    vkey = workbench(*make, lab=published_lab).out.split("Public key   ")[1].split("\n")[0]
+    again = workbench(*make, lab=published_lab)
+    assert "workbench keys new bob --out FILE" in again.err
+    witness = ("witness", "--from", "registry", "--state", str(tmp_path / "s"), "--key", str(path))
+    for command in (witness, ("verify", "--witness", vkey)):
+        said = workbench(*command, lab=published_lab)
+        assert said.code == 6
+        assert "workbench keys new NAME --witness makes one" in said.err
 
 
 def test_witness_refuses_a_log_that_was_rolled_back(
@@ -228,6 +261,7 @@ def test_kept_chronicle_convicts_a_log_that_was_cut_back(
         said = workbench("verify", "--report", str(path), lab=decided_lab)
         assert said.code == 0
         assert "1 in kept reports" in said.out
+        assert f"not later than    the moment you kept {path}, which prints the head (" in said.out
     text = kept.read_text("utf-8")
     (size,) = {e.sequence + 1 for e in decided_lab.entries() if f"\n{e.sequence + 1}\n" in text}
     kept.write_text(text.replace(f"\n{size}\n", f"\n{size - 1}\n"), "utf-8")
@@ -261,8 +295,12 @@ def test_head_stamped_by_two_authorities_bounds_the_registration(
     assert "2 by time stamp" in said.out
     assert "time stamp by CN=First TSA (checked up to a root certificate" in said.out
     assert "own clock" not in said.out
-    said = workbench("verify", lab=published_lab)
-    assert "not checked against a root certificate: give one with --tsa-root" in said.out
+    for arguments in ((), ("--from", "registry")):
+        said = workbench("verify", *arguments, lab=published_lab)
+        (told,) = (line for line in said.out.splitlines() if "not later than" in line)
+        assert told.startswith("  not later than    20")
+        assert "Z?, time stamp by CN=" in told
+        assert "not checked against a root certificate: give one with --tsa-root PEM" in told
 
 
 def test_authority_that_fails_after_another_leaves_what_was_got(
@@ -281,6 +319,7 @@ def test_head_stamped_by_hand_is_kept_though_the_log_grew(
     query, response = tmp_path / "q.tsq", tmp_path / "r.tsr"
     said = workbench("anchor", "--query", str(query), lab=published_lab)
     assert (said.code, "anchors/3-" in said.out) == (0, True)
+    assert "curl -H 'Content-Type: application/timestamp-query' --data-binary @" in said.out
     lab = published_lab.open()
     lab.note("more")
     lab.publish()
@@ -315,6 +354,7 @@ def test_without_the_extra_stamps_are_listed_as_unchecked(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     said = workbench("verify", lab=published_lab)
     assert said.code == 0
+    assert "not later than    a time that was not read, time stamp by" in said.out
     assert "not checked: pip install 'pretrain-workbench[timestamps]'" in said.out
     said = workbench("anchor", "--tsa", "http://127.0.0.1:9/", lab=published_lab)
     assert (said.code, "pretrain-workbench[timestamps]" in said.err) == (7, True)

@@ -1,11 +1,10 @@
 """`workbench amend` and `workbench withdraw` as a researcher meets them, at 80 columns."""
 
-import io
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, Terminal
 from tests.cli.test_commands import strict
 from tests.experiments.test_amendments import ALPHA, PROPOSAL, edit, put
 from tests.labs import SUBJECT, LabFolder
@@ -71,17 +70,13 @@ def test_amend_with_yes_writes_and_says_what_comes_next(
 def test_amend_asks_on_a_terminal(
     registered_lab: LabFolder,
     workbench: Command,
-    monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
     answer: str,
     code: int,
     written: int,
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     edit(registered_lab, ALPHA)
-    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    terminal(answer)
     said = workbench("amend", "1", *WHY, lab=registered_lab)
     assert said.code == code
     assert said.out.index("Effect") < said.out.index("Amend?")
@@ -170,7 +165,8 @@ def test_reason_names_are_those_of_the_record() -> None:
 def test_withdraw_says_what_it_means_and_status_shows_it(
     registered_lab: LabFolder, workbench: Command
 ) -> None:
-    said = workbench("withdraw", "1", "--reason", "the corpus is not ours", lab=registered_lab)
+    why = ("--reason", "the corpus is not ours")
+    said = workbench("withdraw", "1", *why, "--yes", lab=registered_lab)
     assert said.code == 0
     assert f"Withdrew {SUBJECT}" in said.out
     assert "nothing confirmatory of it runs any more" in said.out
@@ -183,7 +179,51 @@ def test_withdraw_says_what_it_means_and_status_shows_it(
 
 
 def test_withdraw_as_json(registered_lab: LabFolder, workbench: Command) -> None:
-    said = workbench("withdraw", "1", "--reason", "no budget", "--json", lab=registered_lab)
-    found: Any = strict(said.out)
+    why = ("--reason", "no budget", "--json")
+    assert workbench("withdraw", "1", *why, lab=registered_lab).code == 5
+    dry: Any = strict(workbench("withdraw", "1", *why, "--dry-run", lab=registered_lab).out)
+    assert "entry" not in dry
+    assert registered_lab.entries("withdrawal") == []
+    found: Any = strict(workbench("withdraw", "1", *why, "--yes", lab=registered_lab).out)
     assert (found["experiment"], found["reason"]) == (SUBJECT, "no budget")
-    assert found["timing"] == "before_any_run"
+    assert found["timing"] == dry["timing"] == "before_any_run"
+    assert found["entry"]["kind"] == "withdrawal"
+
+
+def test_withdraw_shows_what_it_means_before_it_asks(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    why = ("--reason", "no budget")
+    said = workbench("withdraw", "1", *why, lab=registered_lab)
+    assert said.code == 5
+    assert "Known   before anything ran" in said.out
+    assert "never taken back" in said.out
+    assert "workbench withdraw 1 --reason … --yes" in said.err
+    assert workbench("withdraw", "1", *why, "--dry-run", lab=registered_lab).code == 0
+    assert registered_lab.entries("withdrawal") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        (("withdraw", "1", "--reason", "no budget"), "withdrawal"),
+        (("reveal", "1"), "reveal"),
+        (("keys", "rotate", "log", "--why", "scheduled", "--reason", "yearly"), "key_rotation"),
+    ],
+)
+@pytest.mark.parametrize(("answer", "code", "written"), [("y\n", 0, 1), ("n\n", 1, 0)])
+def test_what_cannot_be_taken_back_asks_on_a_terminal(
+    filed_lab: LabFolder,
+    workbench: Command,
+    terminal: Terminal,
+    command: tuple[str, ...],
+    kind: str,
+    answer: str,
+    code: int,
+    written: int,
+) -> None:
+    embargo = ("--embargo-until", "2099-12-31", "--embargo-reason", "under review")
+    workbench("register", "1", *embargo, lab=filed_lab)
+    terminal(answer)
+    assert workbench(*command, lab=filed_lab).code == code
+    assert len(filed_lab.entries(kind)) == written

@@ -193,7 +193,7 @@ def test_verify_json_is_strict_and_has_every_check(
     """B10."""
     report = strict(workbench("verify", "--json", lab=decided_lab).out)
     assert [check["passed"] for check in report["log"]["checks"]] == [True] * 17
-    assert [claim["passed"] for claim in report["claims"]] == [True] * 9
+    assert [claim["passed"] for claim in report["claims"]] == [True] * 10
 
 
 def test_verify_published_files_needs_no_lab(
@@ -203,6 +203,21 @@ def test_verify_published_files_needs_no_lab(
     said = workbench("verify", "--from", str(published), lab=tmp_path)
     assert said.code == 0
     assert "VERIFIED" in said.out
+
+
+def test_verify_where_no_lab_is_names_the_way_without_one(
+    registered_lab: LabFolder, workbench: Command, tmp_path: Path
+) -> None:
+    registered_lab.open().publish()
+    published = (registered_lab.root / "registry").rename(tmp_path / "stranger")
+    for folder, remedy in ((tmp_path, "--from DIR|URL"), (published, "--from .")):
+        refused = workbench("verify", lab=folder)
+        assert refused.code == 9
+        assert refused.err.rstrip().endswith(f"workbench verify {remedy}")
+    typed = [line.split("#")[0].split() for line in (published / "README.md").read_text("utf-8")
+             .splitlines() if line.startswith("    workbench verify --from")]  # fmt: skip
+    assert len(typed) == 1
+    assert workbench(*typed[0][1:], lab=published).code == 0
 
 
 def test_verify_published_files_over_the_web(

@@ -16,8 +16,9 @@ from workbench.cli.main import app
 PACKAGE = Path(__file__).parents[2] / "workbench"
 COMMANDS = [
     "init", "propose", "check", "register", "note", "decide", "amend", "withdraw", "data", "sweep",
-    "promote", "run", "verdict", "status", "chronicle", "verify", "publish", "demo", "reveal",
-    "redact", "restore", "keys", "proof", "anchor", "witness", "approve", "schema", "power",
+    "promote", "run", "verdict", "noise", "status", "chronicle", "verify", "publish", "demo",
+    "reveal", "redact", "restore", "keys", "proof", "anchor", "witness", "approve", "schema",
+    "power", "scoreboard", "health", "outcomes",
 ]  # fmt: skip
 
 

@@ -23,10 +23,42 @@ def test_register_under_embargo_says_what_stays_public(
     assert "workbench reveal 0001" in said.out
     said = workbench("status", lab=filed_lab)
     assert "embargo until" in said.out
-    said = workbench("reveal", "1", "--json", lab=filed_lab)
+    assert workbench("reveal", "1", "--json", lab=filed_lab).code == 5
+    said = workbench("reveal", "1", "--json", "--yes", lab=filed_lab)
     assert strict(said.out) == {
-        "experiment": SUBJECT, "entry": 4, "until": "2099-12-31", "num_entries": 1,
+        "experiment": SUBJECT, "entry": 4, "until": "2099-12-31", "num_entries": 1, "lost": [],
     }  # fmt: skip
+
+
+def test_planned_embargo_is_shown_at_check_with_what_stays_public(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    path = filed_lab.root / "experiments" / SUBJECT / "proposal.md"
+    planned = 'embargo:\n  until: "2099-12-31"\n  reason: under review\n'
+    path.write_text(path.read_text("utf-8").replace("---\n", f"---\n{planned}", 1), "utf-8")
+    said = workbench("check", "1", lab=filed_lab)
+    assert said.code == 0, said.err
+    assert "Under embargo until 2099-12-31: under review" in said.out
+    told = " ".join(said.out.split())
+    assert f"the folder ({SUBJECT}) may be renamed" in told
+    assert "workbench propose TITLE --slug NAME" in told
+
+
+def test_register_under_embargo_says_what_stays_public_before_it_writes(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    (filed_lab.root / "uncommitted").touch()
+    said = workbench("register", "1", *EMBARGO, lab=filed_lab)
+    assert said.code == 5
+    assert said.out.startswith("Public all the same: the folder's name")
+
+
+def test_slug_of_a_proposal_can_be_chosen(filed_lab: LabFolder, workbench: Command) -> None:
+    said = workbench("propose", "Secret: does MoE help?", "--slug", "Second", lab=filed_lab)
+    assert "Filed experiments/0002-second/proposal.md" in said.out
+    for path in (filed_lab.root / "experiments" / "0002-second").iterdir():
+        assert "secret-does" not in path.read_text("utf-8")
+    assert workbench("propose", "x", "--slug", "日本", lab=filed_lab).code == 3
 
 
 def test_register_with_half_an_embargo_is_refused(filed_lab: LabFolder, workbench: Command) -> None:
@@ -39,13 +71,28 @@ def test_reveal_says_what_comes_next_and_twice_is_refused(
     filed_lab: LabFolder, workbench: Command
 ) -> None:
     workbench("register", "1", *EMBARGO, lab=filed_lab)
-    said = workbench("reveal", "1", "--reason", "accepted", lab=filed_lab)
+    refused = workbench("reveal", "1", "--reason", "accepted", lab=filed_lab)
+    assert (refused.code, filed_lab.entries("reveal")) == (5, [])
+    assert "workbench reveal 1 --reason … --yes" in refused.err
+    dry = workbench("reveal", "1", "--dry-run", lab=filed_lab)
+    assert (dry.code, filed_lab.entries("reveal")) == (0, [])
+    said = workbench("reveal", "1", "--reason", "accepted", "--yes", lab=filed_lab)
     assert said.code == 0
-    assert "to be published  1 entries with their content" in said.out
+    assert said.out.startswith(dry.out)
+    assert "to be published  1 entry with content" in said.out
     assert "Next: workbench publish" in said.out
     again = workbench("reveal", "1", lab=filed_lab)
     assert again.code == 5
     assert "no embargo" in again.err
+
+
+def test_reveal_says_what_is_lost_for_ever(filed_lab: LabFolder, workbench: Command) -> None:
+    workbench("register", "1", *EMBARGO, lab=filed_lab)
+    why = ["--what", "legal_order", "--reason", "ordered", "--yes"]
+    workbench("redact", "2", *why, lab=filed_lab)
+    said = workbench("reveal", "1", "--yes", lab=filed_lab)
+    assert "to be published  0 entries with content" in said.out
+    assert "lost for ever    the content of 1 entry: #2" in said.out
 
 
 def test_redact_shows_what_is_lost_and_what_is_not_erased_then_asks(
@@ -72,6 +119,18 @@ def test_redact_shows_what_is_lost_and_what_is_not_erased_then_asks(
     assert "no body here" in told.err
 
 
+def test_redact_of_what_may_be_an_experiment_is_refused(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    why = ["--what", "other", "--reason", "r", "--yes"]
+    refused = workbench("redact", "0001", *why, lab=registered_lab)
+    assert refused.code == 3
+    assert "0001 may be experiment 0001 or entry 1" in refused.err
+    assert "write #1 for the entry" in refused.err
+    assert registered_lab.entries("redaction") == []
+    assert workbench("redact", "#1", *why, lab=registered_lab).code == 0
+
+
 def test_redact_as_json(registered_lab: LabFolder, workbench: Command) -> None:
     arguments = ["redact", "1", "--what", "licence", "--reason", "r", "--dry-run", "--json"]
     said = strict(workbench(*arguments, lab=registered_lab).out)
@@ -95,7 +154,13 @@ def test_keys_rotate_and_show(registered_lab: LabFolder, workbench: Command) -> 
     before = strict(workbench("keys", "show", "--json", lab=registered_lab).out)
     assert [line["role"] for line in before] == ["log", "author"]
     arguments = ["keys", "rotate", "log", "--why", "compromise", "--reason", "a laptop was stolen"]
-    said = workbench(*arguments, lab=registered_lab)
+    refused = workbench(*arguments, lab=registered_lab)
+    assert refused.code == 5
+    assert "a backup of the keys from before no longer serves" in refused.out
+    assert "workbench keys rotate log --why compromise --reason … --yes" in refused.err
+    assert workbench(*arguments, "--dry-run", lab=registered_lab).code == 0
+    assert registered_lab.entries("key_rotation") == []
+    said = workbench(*arguments, "--yes", lab=registered_lab)
     assert (said.code, said.err) == (0, "")
     assert "signed by both keys" in said.out
     assert "A key was stolen" in said.out
@@ -115,7 +180,15 @@ def test_keys_rotate_without_a_reason_is_refused(
     registered_lab: LabFolder, workbench: Command
 ) -> None:
     said = workbench(
-        "keys", "rotate", "author", "--why", "scheduled", "--reason", " ", lab=registered_lab
+        "keys",
+        "rotate",
+        "author",
+        "--why",
+        "scheduled",
+        "--reason",
+        " ",
+        "--yes",
+        lab=registered_lab,
     )
     assert said.code == 3
     assert len(registered_lab.entries()) == 3

@@ -35,7 +35,6 @@ def test_unregistered_experiment_is_refused_with_both_ways_on(
         ["status"],
         ["check", "1"],
         ["note", "x"],
-        ["verify"],
         ["publish"],
         ["run", "1"],
         ["chronicle"],

@@ -11,10 +11,16 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.test_commands import strict
+from tests.experiments.test_amendments import put
 from tests.labs import SUBJECT, LabFolder
+from workbench.registry.entries import Promotion
 from workbench.registry.published import PublishedLog
 from workbench.settings import load_settings
 
+NOTHING_PROMOTED = Promotion(
+    mode="confirmatory", chosen="none", rule="best mean", candidates=[], changes=[], configs={},
+    config_sha256={}, reason="no candidate is feasible",
+)  # fmt: skip
 ROOT = Path(__file__).parents[2]
 
 
@@ -69,6 +75,7 @@ def test_restore_from_a_copy_of_the_store_has_what_was_never_published(
     lose_store(registered_lab)
     said = workbench("restore", "--from", str(tmp_path / "old.db"), lab=registered_lab)
     assert (said.code, said.err) == (0, "")
+    assert [path.name for path in tmp_path.glob("old.db*")] == ["old.db"]
     assert [entry.leaf for entry in registered_lab.entries()] == before
     assert workbench("note", "on we go", lab=registered_lab).code == 0
     assert workbench("verify", lab=registered_lab).code == 0
@@ -145,6 +152,37 @@ def test_lost_keys_begin_a_log_that_names_the_old_one(
     # The store with what was never published is kept.
     moved = published_lab.root / ".workbench" / "predecessors" / old.replace("/", "_")
     assert (moved / "ledger.db").is_file()
+
+
+def test_lost_keys_and_a_clone_lead_to_the_procedure(
+    published_lab: LabFolder, workbench: Command, tmp_path: Path
+) -> None:
+    clone = published_lab.copy(tmp_path / "clone")
+    lose_store(clone)
+    refused = workbench("note", "x", lab=clone)
+    assert refused.code == 9
+    assert "workbench restore (docs/operations.md, The store is lost)" in refused.err
+    assert "init" not in refused.err
+    lose_keys(published_lab)
+    for command in (("note", "x"), ("restore",)):
+        refused = workbench(*command, lab=published_lab)
+        assert refused.code == 9
+        assert "workbench restore --new-origin (docs/operations.md, The keys are" in refused.err
+
+
+@pytest.mark.parametrize("end", ["no candidate", "erased"])
+def test_finished_experiment_needs_no_new_registration(
+    published_lab: LabFolder, workbench: Command, end: str
+) -> None:
+    if end == "erased":
+        why = ["--what", "legal_order", "--reason", "ordered", "--yes"]
+        assert workbench("redact", "#1", *why, lab=published_lab).code == 0
+    else:
+        put(published_lab, NOTHING_PROMOTED)
+    lose_keys(published_lab)
+    said = workbench("restore", "--new-origin", "--yes", lab=published_lab)
+    assert said.code == 0, said.err
+    assert "to be registered anew" not in said.out
 
 
 def test_experiment_can_be_registered_anew_in_the_successor(

@@ -72,7 +72,7 @@ def test_approve_records_each_reviewer_once_and_then_it_runs(
     assert "Nothing to record" in again.out
     assert "none by second" in workbench("sweep", "1", lab=reviewed_lab).err
     said = workbench("approve", "1", "--key", str(keys["second"]), "--yes", lab=reviewed_lab)
-    assert "Approved. Next: workbench sweep 1" in said.out
+    assert "Approved. Next: workbench sweep 0001" in said.out
     bodies = reviewed_lab.bodies("approval")
     assert [body.reviewer for body in bodies] == ["first", "second"]
     assert [entry.refs for entry in reviewed_lab.entries("approval")] == [(registered.leaf,)] * 2
@@ -105,6 +105,66 @@ def test_approve_elsewhere_travels_as_a_note(
     assert "first approves the registration" in said.out
     (body,) = reviewed_lab.bodies("approval")
     assert body == Approval(reviewer="first", note=note.read_text("utf-8"))
+
+
+def test_approve_after_a_withdrawal_is_refused(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command, tmp_path: Path
+) -> None:
+    note = tmp_path / "second.txt"
+    second = ("approve", "1", "--key", str(keys["second"]), "--yes")
+    assert workbench(*second, "--out", str(note), lab=reviewed_lab).code == 0
+    workbench("approve", "1", "--key", str(keys["first"]), "--yes", lab=reviewed_lab)
+    workbench("withdraw", "1", "--reason", "no budget", "--yes", lab=reviewed_lab)
+    for arguments in (second, ("approve", "1", "--note", str(note))):
+        said = workbench(*arguments, lab=reviewed_lab)
+        assert (said.code, "was withdrawn" in said.err) == (5, True)
+    assert len(reviewed_lab.entries("approval")) == 1
+
+
+def test_approved_and_withdrawn_names_nothing_to_run(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command
+) -> None:
+    for path in keys.values():
+        workbench("approve", "1", "--key", str(path), "--yes", lab=reviewed_lab)
+    workbench("withdraw", "1", "--reason", "no budget", "--yes", lab=reviewed_lab)
+    said = workbench("approve", "1", lab=reviewed_lab)
+    assert "Approved. Nothing of it is to run." in said.out
+
+
+def test_approve_far_from_the_lab_with_the_published_files_alone(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command, tmp_path: Path
+) -> None:
+    workbench("publish", lab=reviewed_lab)
+    published = (reviewed_lab.root / "registry").rename(tmp_path / "published")
+    proposal = (reviewed_lab.root / "experiments" / SUBJECT / "proposal.md").read_text("utf-8")
+    there = ("approve", "1", "--from", str(published))
+    shown = workbench(*there, "--text", lab=tmp_path)
+    assert shown.code == 0, shown.err
+    assert proposal in shown.out
+    assert f"==> experiments/{SUBJECT}/full.yaml" in shown.out
+    sign = ("--key", str(keys["first"]))
+    assert "--out FILE" in workbench(*there, *sign, lab=tmp_path).err
+    note = tmp_path / "a.txt"
+    said = workbench(*there, *sign, "--out", str(note), "--yes", lab=tmp_path)
+    assert said.code == 0, said.err
+    assert workbench("approve", "9", "--from", str(published), "--text", lab=tmp_path).code == 4
+    assert workbench("approve", "1", "--note", str(note), lab=reviewed_lab).code == 0
+    assert [body.reviewer for body in reviewed_lab.bodies("approval")] == ["first"]
+
+
+def test_approve_beside_a_changed_proposal_warns_and_shows_the_registered_one(
+    reviewed_lab: LabFolder, keys: dict[str, Path], workbench: Command
+) -> None:
+    path = reviewed_lab.root / "experiments" / SUBJECT / "proposal.md"
+    registered = path.read_text("utf-8")
+    arguments = ("approve", "1", "--key", str(keys["first"]))
+    assert "NOT what you sign" not in workbench(*arguments, lab=reviewed_lab).out
+    path.write_text(registered.replace("alpha: 0.05", "alpha: 0.5"), "utf-8")
+    said = workbench(*arguments, lab=reviewed_lab)
+    assert f"the file here is NOT what you sign: experiments/{SUBJECT}/proposal.md" in said.out
+    assert said.out.count("NOT what you sign") == 1
+    assert "workbench approve 0001 --text" in said.out
+    assert registered in workbench("approve", "1", "--text", lab=reviewed_lab).out
 
 
 def test_approve_without_a_person_signs_nothing(
@@ -220,6 +280,24 @@ def test_check_tells_each_outcome_with_its_chance(filed_lab: LabFolder, workbenc
     assert found["rule"]["noise"]["sd"] == 0.004
     assert found["faults"] == []
     assert found["plan"]["trials"] == 3
+
+
+def test_check_says_what_comes_next(filed_lab: LabFolder, workbench: Command) -> None:
+    assert workbench("check", "1", lab=filed_lab).out.splitlines()[-1] == (
+        f"{SUBJECT}: no faults. Next: workbench register 1"
+    )
+    (filed_lab.root / "notes.txt").touch()
+    last = workbench("check", "1", lab=filed_lab).out.splitlines()[-2:]
+    assert last == [
+        f'{SUBJECT}: no faults. Next: git add -A && git commit -m "File 0001"',
+        "then workbench register 1",
+    ]
+    filed_lab.commit("Add notes")
+    assert workbench("register", "1", lab=filed_lab).code == 0
+    told = workbench("check", "1", lab=filed_lab).out
+    assert "It is registered (entry 1):\nthese files change nothing of it" in told
+    assert "workbench amend 1 --dry-run" in told
+    assert "register 1" not in told
 
 
 def test_check_with_faults_as_json_has_the_exit_code_of_a_refusal(

@@ -1,44 +1,15 @@
 """Exploratory work always runs, is marked for ever, and never supports a verdict."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.experiments.conftest import OWNED_UP, rewrite
 from tests.labs import SUBJECT, LabFolder
 from workbench.errors import ConflictError, InvalidFileError, NotRegisteredError
 from workbench.experiments.summaries import SweepReport
-from workbench.scaffold.demo import with_lines
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-OWNED_UP = {
-    "none": "what is explored in this lab",
-    'foreknowledge: "related_results"': 'foreknowledge: "these_outcomes"',
-}
-
-
-def rewrite(lab: LabFolder, lines: dict[str, str]) -> None:
-    file = lab.root / "experiments" / SUBJECT / "proposal.md"
-    file.write_text(with_lines(file.read_text("utf-8"), lines), "utf-8")
-    lab.commit()
-
-
-@pytest.fixture(scope="session")
-def explored_stage(
-    filed_stage: LabFolder, one_thread: None, tmp_path_factory: pytest.TempPathFactory
-) -> LabFolder:
-    """An unregistered proposal that says that it is explored, up to full scale."""
-    lab = filed_stage.copy(tmp_path_factory.mktemp("explored"))
-    rewrite(lab, OWNED_UP)
-    for step in ("sweep", "promote", "run"):
-        getattr(lab.open(), step)("1", exploratory=True)
-    return lab
-
-
-@pytest.fixture
-def explored_lab(explored_stage: LabFolder, use: Callable[[LabFolder], LabFolder]) -> LabFolder:
-    return use(explored_stage)
 
 
 def test_explored_entries_all_say_so_and_rest_on_no_registration(explored_lab: LabFolder) -> None:
@@ -148,3 +119,28 @@ def test_explored_run_without_a_promotion_names_the_exploratory_command(
     with pytest.raises(ConflictError) as refused:
         registered_lab.open().run("1", exploratory=True)
     assert refused.value.remedy == "workbench promote 0001 --exploratory"
+
+
+def test_exploring_after_a_verdict_leaves_it_standing(decided_lab: LabFolder) -> None:
+    """Runs of the same names in the other mode are no evidence, neither for it nor against it."""
+    lab = decided_lab.open()
+    lab.sweep("1", exploratory=True)
+    lab.promote("1", exploratory=True)
+    lab.run("1", exploratory=True)
+    modes = {body.mode for body in decided_lab.bodies("run_started")}
+    assert modes == {"confirmatory", "exploratory"}
+    assert lab.verify().passed
+
+
+def test_exploring_before_a_registration_leaves_its_verdict_standing(
+    explored_lab: LabFolder,
+) -> None:
+    lab = explored_lab.open()
+    lab.register("1")
+    lab.sweep("1")
+    lab.promote("1")
+    lab.run("1")
+    lab.verdict("1")
+    modes = {body.mode for body in explored_lab.bodies("run_started")}
+    assert modes == {"confirmatory", "exploratory"}
+    assert lab.verify().passed

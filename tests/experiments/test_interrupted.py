@@ -9,7 +9,7 @@ import pytest
 from tests.labs import SUBJECT, LabFolder
 from workbench.errors import ConflictError
 from workbench.registry.ledger import Ledger
-from workbench.training.attempts import exclusive
+from workbench.training.run_folder import exclusive
 from workbench.training.tracking import Tracker
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -12,8 +12,8 @@ from tests.labs import LabFolder
 from workbench.errors import ConflictError, RunFailedError
 from workbench.experiments import campaign
 from workbench.registry.entries import Incident, RunEnded, RunStarted
-from workbench.training.attempts import exclusive, telemetry_path
 from workbench.training.checkpoints import read_checkpoint
+from workbench.training.run_folder import exclusive, telemetry_path
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

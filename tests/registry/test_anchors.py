@@ -215,6 +215,15 @@ def test_findings_are_listed_one_a_line_and_counted_by_kind(story: LogFolder) ->
     ]
 
 
+def test_named_witness_who_signed_nothing_is_named(story: LogFolder) -> None:
+    keep_cosigned(story.published, _log(story), _cosigned(story, W1), W1.verifier)
+    found = _find(story, witnesses=(str(W1.verifier), str(W2.verifier)))
+    assert found.faults == ()
+    told = f"note      no cosignature by {W2.name}: ask them for their last head"
+    for lines in (found.lines(), found.summary()):
+        assert [line for line in lines if line.startswith("note")] == [told]
+
+
 def test_kept_note_without_a_cosignature_by_its_key_is_a_fault(story: LogFolder) -> None:
     path = keep_cosigned(story.published, _log(story), _cosigned(story, W1), W1.verifier)
     path.write_text(_log(story).head().note, "utf-8")
@@ -320,16 +329,18 @@ def test_git_history_gives_each_head_by_its_first_commit(committed: LogFolder) -
         (size - 1, commits[0]), (size, commits[1])
     ]  # fmt: skip
     assert {a.trusted for a in found.anchors} == {False}
-    assert {a.remark for a in found.anchors} == {
-        "dated by the machine that made it; no remote or tag has it"
-    }
+    assert {a.remark for a in found.anchors} == {"no remote or tag has it"}
+    for lines in (found.summary(), found.lines()):
+        assert [line for line in lines if "dated by" in line] == [
+            "          a git commit is dated by the machine that made it"
+        ]
 
 
 def test_git_commit_under_a_tag_is_told_to_be_shared(committed: LogFolder) -> None:
     _git(committed.root, "tag", "v1", "HEAD~1")
     first, second = _find(committed, git_file=committed.published / "checkpoint").anchors
-    assert "a remote or a tag has it" in first.remark
-    assert "no remote or tag has it" in second.remark
+    assert first.remark == "a remote or a tag has it"
+    assert second.remark == "no remote or tag has it"
 
 
 def test_git_history_convicts_a_log_that_was_cut_back(committed: LogFolder) -> None:
@@ -412,7 +423,7 @@ def _lines(folder: LogFolder, **trust: object) -> list[str]:
 def test_registration_without_anchor_says_what_is_not_provable(story: LogFolder) -> None:
     told = _lines(story)
     assert told[0] == f"bound     {SUBJECT}: registered as entry 1"
-    assert "the seeds of 1 run attempts derive from the head over 2 entries" in told[1]
+    assert "the seeds of 1 run attempt derive from the head over 2 entries" in told[1]
     assert "is the lab's own clock; nobody whom you named vouches for a time" in told[2]
     assert told[3].endswith("that nothing like it was tried before, outside of this log")
     assert len(told) == 4

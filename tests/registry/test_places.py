@@ -111,8 +111,33 @@ def test_partial_tiles_that_were_completed_meanwhile_are_read_from_the_full_ones
 
 
 def test_nothing_published_at_an_address_says_so(tmp_path: Path) -> None:
-    with files(tmp_path) as url, pytest.raises(NotFoundError, match=r"holds no published log"):
+    missing = pytest.raises(NotFoundError, match=r"holds no published log: .*/checkpoint is not")
+    with files(tmp_path) as url, missing as refused:
         PublishedLog(Website(url)).head()
+    assert "look at the address" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("given", "why", "remedy"),
+    [
+        ("nowhere", "there is no such folder", "the file checkpoint"),
+        ("a-file", "only a file", "the file checkpoint"),
+        ("empty", "holds no published log", "the file checkpoint"),
+        ("published", "holds no published log", "did you mean {root}/published/registry?"),
+        ("fresh/registry", "holds no published log", "workbench publish"),
+    ],
+)
+def test_folder_without_a_log_says_which_was_perhaps_meant(
+    tmp_path: Path, given: str, why: str, remedy: str
+) -> None:
+    (tmp_path / "a-file").touch()
+    for name in ("empty", "published/registry", "fresh/registry"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "published/registry/checkpoint").touch()
+    (tmp_path / "fresh/workbench.toml").touch()
+    with pytest.raises(NotFoundError, match=why) as refused:
+        PublishedLog(place_of(str(tmp_path / given))).head()
+    assert remedy.format(root=tmp_path) in refused.value.remedy
 
 
 @pytest.mark.parametrize("url", ["ftp://example.com/x", "https:///x", "file:///etc", "http://h/?a"])

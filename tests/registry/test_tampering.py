@@ -348,9 +348,24 @@ def test_truncation_to_an_older_signed_head_is_caught_by_the_kept_head(story: Lo
         assert "no kept head was given" in unaware.warnings[0]
         aware = verify_log(shorter, vkey=ledger.vkey, kept_head=notes[-1])
         _failure(aware, "kept head", "you kept a head over 17 entries, the log now has 12")
+        foreign = notes[-1].replace(ORIGIN, "example.com/other")
+        other = verify_log(ledger, vkey=ledger.vkey, kept_head=foreign)
+        _failure(other, "kept head", f"of log 'example.com/other', this is log '{ORIGIN}'")
         again = verify_log(ledger, vkey=ledger.vkey, kept_head=notes[11])
         assert again.passed
         assert again.warnings == ()
+
+
+def test_log_cut_back_to_before_a_rotation_is_said_to_be_cut_back(story: LogFolder) -> None:
+    """The key that signed the kept head is in none of the entries that are left."""
+    with story.open() as ledger:
+        old, size = ledger.vkey, ledger.head().size
+        records, notes = list(ledger.records()), list(ledger.notes())
+        ledger.rotate("log", why="scheduled", reason="yearly")
+        kept = ledger.head().note
+        report = verify_log(Altered(ledger, records, notes), vkey=old, kept_head=kept)
+        told = f"a head over {size + 1} entries, the log now has {size}: it was cut back. No key"
+        _failure(report, "kept head", told)
 
 
 def _resigned(story: LogFolder, ledger: Ledger, records: list[StoredEntry]) -> Altered:

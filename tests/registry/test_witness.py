@@ -176,6 +176,41 @@ def test_recorded_rotation_of_the_key_is_followed(
     assert cosign().head.size == trusting.head.size + 3
 
 
+@pytest.mark.parametrize("seen_from", ["before the rotation", "after it"])
+def test_roll_back_across_a_rotation_is_refused_and_both_heads_kept(
+    story: LogFolder, cosign: Cosign, state: Path, tmp_path: Path, seen_from: str
+) -> None:
+    """The head that is shown is by a key that was replaced: the log's own all the same."""
+    shutil.copytree(story.published, tmp_path / "older" / "registry")
+    older = LogFolder(root=tmp_path / "older")
+    if seen_from == "before the rotation":
+        cosign(log_vkey=PublishedLog(story.published).vkey)
+    with story.open() as ledger:
+        ledger.rotate("log", why="scheduled", reason="yearly")
+    _grow(story, "one")
+    new = str(load_keys(story.root / "keys", "example.com/lab").log.verifier)
+    newest = cosign(log_vkey="" if seen_from == "before the rotation" else new).head
+    with pytest.raises(IntegrityError, match="was rolled back") as refused:
+        cosign(older)
+    assert "--log-key" not in refused.value.remedy
+    shown = PublishedLog(older.published).head()
+    assert [head.note for head in _evidence(state)] == [newest.note, shown.note]
+    assert cosign().head == newest
+
+
+def test_roll_back_under_an_unknown_key_gets_no_hint_to_take_that_key(
+    story: LogFolder, cosign: Cosign, trusting: Witnessed, state: Path
+) -> None:
+    leaves = [stored.leaf for stored in PublishedLog(story.published).records()][:5]
+    stranger = SigningKey(name="example.com/lab", seed=b"\x05" * 32)
+    forged = sign_head(stranger, len(leaves), tree_root(leaves))
+    (story.published / "checkpoint").write_text(forged.note, "utf-8")
+    with pytest.raises(IntegrityError, match="fewer entries than were cosigned") as refused:
+        cosign()
+    assert "--log-key" not in refused.value.remedy
+    assert not (state / "example.com_lab" / "evidence").exists()
+
+
 def test_key_that_no_rotation_leads_to_must_be_given(
     story: LogFolder, cosign: Cosign, trusting: Witnessed
 ) -> None:

@@ -99,6 +99,11 @@ def test_hidden_registration_is_no_exploratory_experiment(tmp_path: Path) -> Non
     assert "Exploratory" not in text
     assert leaf in text
     assert "What was registered cannot be read" in text
+    # The random bytes are gone with the content: the hash cannot be confirmed any more.
+    assert "can be shown to be it" not in text
+    assert "must give the same hash" not in text
+    assert "can no longer be shown to be it" in text
+    assert "nobody can show it any more" in text
 
 
 def test_redacted_registration_leaves_the_verdict_and_the_work_on_the_page(tmp_path: Path) -> None:
@@ -143,7 +148,7 @@ def test_remark_that_is_hidden_leaves_the_verdict_recomputed(tmp_path: Path) -> 
     log = sample_log()
     log.append(Note(text="names a person"))
     text = told(hide(log, [len(log.found) - 1]), tmp_path)
-    assert len(audit_claims(log)) == 9
+    assert len(audit_claims(log)) == 10
     assert "names a person" not in text.replace(REASON, "")
 
 
@@ -190,6 +195,8 @@ def test_embargoed_chronicle_leaks_nothing_and_is_the_same_from_both_copies(tmp_
     everything = b"".join(files(tmp_path / "store").values()).decode()
     assert "embargoed until 2027-01-31: under review" in everything.lower()
     assert log.found[2].leaf in everything
+    assert "can be shown to be it" in everything
+    assert "must give the same hash." in everything
     for secret in ("searched mixture", "1.7312", "is supported", "bpb_macro", " s of device time"):
         assert secret not in everything
     assert sorted(files(tmp_path / "store")) == [
@@ -232,7 +239,7 @@ def test_status_shows_an_embargo_and_when_it_is_overdue(copy: object) -> None:
 
 
 def test_owner_audits_an_embargoed_verdict_and_the_public_is_told_why_it_cannot() -> None:
-    assert len(audit_claims(embargoed())) == 9
+    assert len(audit_claims(embargoed())) == 10
     (finding,) = audit_claims(as_published(embargoed()))
     assert finding.passed
     assert "NOT RECOMPUTED" in finding.detail

@@ -49,6 +49,14 @@ def test_write_lab_state_folder_never_shows_in_git(tmp_path: Path) -> None:
     assert "workbench.toml" in status.stdout
 
 
+def test_write_lab_copy_of_a_store_in_the_root_is_not_committed(tmp_path: Path) -> None:
+    write_lab(tmp_path, name="lab", origin="ex.org/lab")
+    (tmp_path / "backup.db").write_text("x", "utf-8")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    ignored = ["git", "-C", str(tmp_path), "check-ignore", "-q", "backup.db"]
+    assert subprocess.run(ignored, check=False).returncode == 0
+
+
 def test_write_lab_existing_files_stay_and_an_interrupted_call_can_be_repeated(
     tmp_path: Path,
 ) -> None:

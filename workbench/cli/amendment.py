@@ -6,14 +6,9 @@ from typing import Any
 
 from workbench.experiments.amendments import DraftAmendment
 from workbench.experiments.stated_power import stated_power
+from workbench.experiments.withdrawals import DraftWithdrawal
 from workbench.proxies.document_changes import prose_diff, shown
-from workbench.registry.entries import (
-    FieldChange,
-    Registration,
-    StatedPower,
-    Timing,
-    Withdrawal,
-)
+from workbench.registry.entries import FieldChange, Registration, StatedPower, Timing
 from workbench.registry.log import Entry
 
 WIDTH = 80
@@ -111,23 +106,29 @@ def amendment_json(draft: DraftAmendment, entry: Entry | None = None) -> dict[st
     return found
 
 
-def withdrawal_lines(entry: Entry) -> Iterator[str]:
-    """Yield what a withdrawal means."""
-    yield f"Withdrew {entry.subject}: entry {entry.sequence}  {entry.id}"
-    if isinstance(entry.body, Withdrawal):
-        yield from _labelled("Known", KNOWN[entry.body.timing])
+def withdrawal_lines(draft: DraftWithdrawal) -> Iterator[str]:
+    """Yield what a withdrawal would mean; there is none that takes it back."""
+    yield f"Withdrawal of {draft.experiment}"
+    yield from _labelled("Reason", draft.reason)
+    yield from _labelled("Known", KNOWN[draft.known.timing])
     yield from _labelled(
         "Effect",
         "nothing confirmatory of it runs any more; what was promised and what ran stays in the "
-        "log, the chronicle and the index, marked withdrawn",
+        "log, the chronicle and the index, marked withdrawn; a withdrawal is never taken back",
     )
-    yield f"Next: workbench chronicle {entry.subject[:4]}"
 
 
-def withdrawal_json(entry: Entry) -> dict[str, Any]:
-    """Return the same for another program."""
-    body = entry.body.to_json()
-    return {"experiment": entry.subject, "entry": _entry_json(entry), **body}
+def withdrawal_json(draft: DraftWithdrawal, entry: Entry | None = None) -> dict[str, Any]:
+    """Return the same for another program; with the entry once it is recorded."""
+    found: dict[str, Any] = {
+        "experiment": draft.experiment,
+        "reason": draft.reason,
+        "timing": draft.known.timing,
+        "rests_on": [entry.id for entry in draft.known.rests_on],
+    }
+    if entry is not None:
+        found |= {"entry": _entry_json(entry), **entry.body.to_json()}
+    return found
 
 
 def _power_json(power: StatedPower | None) -> dict[str, Any] | None:

@@ -31,8 +31,8 @@ def proof(
         int | None, typer.Option("--entry", min=0, help="An entry by its position in the log.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File to write; printed if not given.")
-    ] = None,
+        str, typer.Option("--out", help="File to write, - prints; NNNN.tlog-proof if not given.")
+    ] = "",
 ) -> None:
     """Export the proof that an entry is in the published log, in one self-contained file."""
     from workbench.lab import Lab
@@ -42,12 +42,24 @@ def proof(
             "a proof is of one entry: give an experiment or --entry, not both",
             remedy="workbench proof NNNN",
         )
-    text = Lab.open().prove(number, kind=kind, entry=entry)
-    if out is None:
+    lab = Lab.open()
+    text = lab.prove(number, kind=kind, entry=entry)
+    if out == "-":
         typer.echo(text, nl=False)
         return
-    out.write_text(text, "utf-8")
-    say(f"{out}: verify it anywhere with workbench verify --proof {out} --key VKEY")
+    path = Path(out or f"{_proof_name(number, kind, entry)}.tlog-proof")
+    path.write_text(text, "utf-8")
+    say(f"Wrote {path}")
+    say("It is verified anywhere, with the key that the reader has from you, not from it:")
+    say(f"  workbench verify --proof {path} \\")
+    say(f"    --key {lab.published_vkey}")
+
+
+def _proof_name(number: str, kind: str, entry: int | None) -> str:
+    if entry is not None:
+        return f"entry-{entry}"
+    name = number.zfill(4) if number.isdigit() else number[:4]
+    return name if kind == "registration" else f"{name}-{kind}"
 
 
 def anchor(
@@ -79,7 +91,11 @@ def anchor(
     if query is not None:
         head, request = lab.stamp_query()
         query.write_bytes(request)
-        say(f"{query}: request to stamp {head}; send it, then workbench anchor --response FILE")
+        say(f"{query}: request to stamp {head}")
+        say("Send it to a time-stamping authority, and keep what it answers:")
+        say(f"  curl -H 'Content-Type: application/timestamp-query' --data-binary @{query} \\")
+        say("    -o answer.tsr URL")
+        say("  workbench anchor --response answer.tsr")
     if response is not None:
         path, stamp = lab.keep_response(_bytes(response))
         say(f"{path}: {stamp.authority} saw it at {stamp.moment:%Y-%m-%dT%H:%M:%SZ}")

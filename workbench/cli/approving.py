@@ -1,7 +1,8 @@
 """How a reviewer is shown what they approve, and a reader who approved it."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import typer
@@ -11,7 +12,7 @@ from workbench.errors import ConflictError
 from workbench.experiments.approvals import Given
 from workbench.experiments.precedents import question_of
 from workbench.registry.approvals import Promise
-from workbench.registry.entries import Amendment, Registration
+from workbench.registry.entries import Amendment, Document, Registration
 from workbench.registry.log import Entry
 
 _SHOWN = 16
@@ -33,14 +34,29 @@ def refuse_unclear(key: Path | None, out: Path | None, note: Path | None) -> Non
         raise ConflictError("--out needs --key: there is nothing signed", remedy="add --key FILE")
 
 
-def confirm(given: Sequence[Given], *, yes: bool, quiet: bool = False) -> None:
-    """Show what is approved, on stderr when ``quiet``, and ask.
+def print_documents(documents: Sequence[Document]) -> None:
+    """Print what was registered, each file under a line with its path and hash."""
+    for document in documents:
+        say(f"==> {document.path}  SHA-256 {document.sha256}")
+        typer.echo(document.text)
+
+
+def confirm(
+    given: Sequence[Given], *, root: Path | None = None, yes: bool, quiet: bool = False
+) -> None:
+    """Show what is approved and ask.
+
+    Args:
+        given: What would be approved.
+        root: Of the lab, whose files may no longer be those that were registered.
+        yes: Do not ask.
+        quiet: Show it on stderr: stdout is for another program.
 
     Raises:
         ConflictError: the answer is no, or there is no terminal to ask at.
     """
     for approval in given:
-        for line in _summary(approval):
+        for line in (*_summary(approval), *_differing(approval, root)):
             typer.secho(line, err=quiet)
     if not given or yes:
         return
@@ -73,6 +89,18 @@ def _summary(approval: Given) -> list[str]:
     return lines
 
 
+def _differing(approval: Given, root: Path | None) -> Iterator[str]:
+    """Yield which files of the lab are not what would be signed."""
+    body = approval.promise.body
+    if root is None or not isinstance(body, Registration | Amendment):
+        return
+    for document in (body.proposal, body.recipe, body.full):
+        path = root / document.path
+        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != document.sha256:
+            yield f"warning  the file here is NOT what you sign: {document.path}"
+            yield f"  read that with: workbench approve {approval.promise.subject[:4]} --text"
+
+
 def name_of(approval: Given) -> str:
     """Return ``the registration (entry 1)``."""
     return f"the {approval.promise.kind} (entry {approval.promise.sequence})"
@@ -100,8 +128,14 @@ def print_recorded(given: Sequence[Given], entries: Sequence[Entry], *, asked: b
         say("Nothing to record: that was approved before.")
 
 
-def print_promises(promises: Sequence[Promise], number: str, *, as_json: bool) -> None:
-    """Print who approved what and who still may."""
+def print_promises(promises: Sequence[Promise], following: str, *, as_json: bool) -> None:
+    """Print who approved what and who still may.
+
+    Args:
+        promises: What was promised.
+        following: The command that comes next, empty where nothing does.
+        as_json: Print it for another program.
+    """
     if as_json:
         print_json([_plain(promise) for promise in promises])
         return
@@ -119,7 +153,7 @@ def print_promises(promises: Sequence[Promise], number: str, *, as_json: bool) -
     ]
     print_table(["entry", "approvals", "approved by", "may still approve"], rows)
     if all(promise.is_approved for promise in promises):
-        say(f"Approved. Next: workbench sweep {number}")
+        say(f"Approved. Next: {following}" if following else "Approved. Nothing of it is to run.")
 
 
 def _plain(promise: Promise) -> dict[str, object]:

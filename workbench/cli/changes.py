@@ -1,14 +1,13 @@
 """Commands that change a promise in the open: amend, withdraw."""
 
-import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from workbench.cli.filing import Number
-from workbench.cli.show import live_progress, print_json, say
-from workbench.errors import ConflictError, InvalidFileError
+from workbench.cli.show import confirm, live_progress, print_json, say
+from workbench.errors import InvalidFileError
 
 
 class ReasonName(StrEnum):
@@ -58,7 +57,8 @@ def amend(
         return
     chosen = _required(number, reason_class, reason)
     if not yes:
-        _confirm(as_json=as_json)
+        remedy = "look at the diff above, then repeat the command with --yes"
+        confirm("Amend?", remedy=remedy, as_json=as_json)
     with live_progress() as progress:
         entry = lab.amend(draft, reason_class=chosen.value, reason=reason, progress=progress)
     if as_json:
@@ -71,18 +71,34 @@ def amend(
 def withdraw(
     number: Number,
     reason: Annotated[str, typer.Option(help="Why, in a sentence.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Withdraw without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would mean, and stop.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; with --dry-run or --yes.")
+    ] = False,
 ) -> None:
     """Give a registered experiment up: nothing of it runs any more, all of it stays readable."""
     from workbench.cli.amendment import withdrawal_json, withdrawal_lines
     from workbench.lab import Lab
 
-    entry = Lab.open().withdraw(number, reason=reason)
+    lab = Lab.open()
+    draft = lab.draft_withdrawal(number, reason=reason)
+    if not as_json:
+        for line in withdrawal_lines(draft):
+            say(line)
+    entry = None
+    if not dry_run:
+        if not yes:
+            remedy = f"workbench withdraw {number} --reason … --yes"
+            confirm("Withdraw it?", remedy=remedy, as_json=as_json)
+        entry = lab.withdraw(number, reason=reason)
     if as_json:
-        print_json(withdrawal_json(entry))
-        return
-    for line in withdrawal_lines(entry):
-        say(line)
+        print_json(withdrawal_json(draft, entry))
+    elif entry is not None:
+        say(f"Withdrew {entry.subject}: entry {entry.sequence}  {entry.id}")
+        say(f"Next: workbench chronicle {entry.subject[:4]}")
 
 
 def _required(number: str, reason_class: ReasonName | None, reason: str) -> ReasonName:
@@ -98,19 +114,3 @@ def _required(number: str, reason_class: ReasonName | None, reason: str) -> Reas
             f"the classes {', '.join(ReasonName)}",
         )
     return reason_class
-
-
-def _confirm(*, as_json: bool) -> None:
-    """Ask on a terminal.
-
-    Raises:
-        ConflictError: there is no terminal to ask on.
-    """
-    if as_json or not sys.stdin.isatty():
-        raise ConflictError(
-            "amending asks before it writes, and here nobody can answer; nothing was written",
-            remedy="look at the diff above, then repeat the command with --yes",
-        )
-    if not typer.confirm("Amend?", default=False):
-        say("Nothing was written.")
-        raise typer.Exit(1)

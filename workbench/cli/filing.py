@@ -38,13 +38,20 @@ def propose(
     recipe: Annotated[
         str, typer.Option(help="Sweep recipe to start from; the newest of proxies/ if empty.")
     ] = "",
+    slug: Annotated[
+        str,
+        typer.Option(
+            help="Name of the folder after its number, public under an embargo, too; "
+            "the title's first words if empty."
+        ),
+    ] = "",
 ) -> None:
     """File a proposal to fill in: experiments/NNNN-slug/proposal.md and full.yaml."""
     from workbench.cli.checking import print_overlaps
     from workbench.lab import Lab
 
     lab = Lab.open()
-    folder = lab.propose(title, owner=owner, recipe=recipe or None)
+    folder = lab.propose(title, owner=owner, recipe=recipe or None, called=slug)
     number = folder.name[:4]
     say(f"Filed experiments/{folder.name}/proposal.md")
     print_overlaps(lab.check(number).overlaps)
@@ -62,12 +69,16 @@ def check(
     Also what was asked before, which values give each outcome, and how likely each is.
     """
     from workbench.cli.checking import print_checked
+    from workbench.cli.embargoes import print_planned_embargo
     from workbench.lab import Lab
 
-    checked = Lab.open().check(number)
+    lab = Lab.open()
+    checked = lab.check(number)
     print_checked(checked, as_json=as_json)
     if not as_json:
-        say(f"{checked.experiment}: no faults. Next: workbench register {number}")
+        print_planned_embargo(checked)
+        for line in lab.lines_after_check(number):
+            say(line)
 
 
 def power(
@@ -105,6 +116,10 @@ def register(
     """Freeze a proposal in the ledger before anything runs, and derive its seeds."""
     from workbench.lab import Lab
 
+    if embargo_until:
+        from workbench.cli.embargoes import print_public
+
+        print_public()
     with live_progress() as progress:
         receipt = Lab.open().register(
             number,

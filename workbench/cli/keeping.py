@@ -10,6 +10,7 @@ import typer
 from workbench.cli.filing import Number
 from workbench.cli.show import confirm, print_json, say
 from workbench.errors import InvalidFileError
+from workbench.registry.counts import entries_of
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -53,26 +54,32 @@ def add_commands(app: typer.Typer) -> None:
 def reveal(
     number: Number,
     reason: Annotated[str, typer.Option(help="Why now; published.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Reveal without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be published, and stop.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """End an embargo: the next publish holds what was withheld."""
+    from workbench.cli.embargoes import reveal_json, reveal_lines
     from workbench.lab import Lab
 
-    found = Lab.open().reveal(number, reason=reason)
+    lab = Lab.open()
+    draft = lab.draft_reveal(number)
+    if not as_json:
+        for line in reveal_lines(draft):
+            say(line)
+    found = None
+    if not dry_run:
+        if not yes:
+            remedy = f"workbench reveal {number} --reason … --yes"
+            confirm("Reveal it?", remedy=remedy, as_json=as_json)
+        found = lab.reveal(number, reason=reason)
     if as_json:
-        print_json(
-            {
-                "experiment": found.entry.subject,
-                "entry": found.entry.sequence,
-                "until": found.until,
-                "num_entries": found.num_entries,
-            }
-        )
-        return
-    say(f"Revealed {found.entry.subject} (entry {found.entry.sequence})")
-    say(f"  promised until  {found.until}")
-    say(f"  to be published  {found.num_entries} entries with their content")
-    say(f"Next: workbench publish, then workbench chronicle {number}")
+        print_json(reveal_json(draft, found))
+    elif found is not None:
+        say(f"Revealed {found.entry.subject} (entry {found.entry.sequence})")
+        say(f"Next: workbench publish, then workbench chronicle {number}")
 
 
 def redact(
@@ -103,7 +110,7 @@ def redact(
     if not dry_run:
         if not yes:
             remedy = f"workbench redact {entry} --what {what.value} --reason … --yes"
-            confirm("Erase it?", remedy=remedy)
+            confirm("Erase it?", remedy=remedy, as_json=as_json)
         made = lab.redact(draft, what=what.value, reason=reason)
     if as_json:
         print_json(
@@ -154,10 +161,10 @@ def restore(
         _begin_successor(yes=yes)
         return
     found = lab.restore(copy=copy, accept_loss=accept_loss)
-    say(f"Restored {found.head.size} entries of {lab.settings.origin}")
+    say(f"Restored {entries_of(found.head.size)} of {lab.settings.origin}")
     say(f"  into {found.place}")
     if found.are_keys_old:
-        say(f"The keys remember {found.kept.size} entries only: they come from a backup. If")
+        say(f"The keys remember {entries_of(found.kept.size)} only: they come from a backup. If")
         say("anything was registered or run since and is not in this copy, write nothing,")
         say("remove this store, and use workbench restore --new-origin: one name must")
         say("never stand for two histories.")
@@ -178,7 +185,7 @@ def _begin_successor(*, yes: bool) -> None:
     if not yes:
         confirm("Begin it?", remedy="workbench restore --new-origin --yes")
     found = lab.begin_successor()
-    say(f"Began {found.new}, which continues {found.old} ({found.size} entries)")
+    say(f"Began {found.new}, which continues {found.old} ({entries_of(found.size)})")
     say(f"  old files  {found.kept}")
     for name in found.unfinished:
         say(f"  to be registered anew  {name}")
@@ -236,12 +243,28 @@ def rotate(
     ],
     why: Annotated[WhyName, typer.Option(metavar="WHY", help=f"One of {', '.join(WhyName)}.")],
     reason: Annotated[str, typer.Option(help="Why, in a sentence; published.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace it without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would mean, and stop.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Replace a key of the log by an entry that the old and the new key both sign."""
     from workbench.lab import Lab
 
     lab = Lab.open()
+    before = next(k for k in lab.key_lines() if k.role == role.value and k.until is None)
+    if not as_json:
+        say(f"Replaces the {role.value} key of {lab.settings.origin}, {before.key_id}")
+        say("  for good: the old key signs nothing any more, and an entry says why")
+        say("  a backup of the keys from before no longer serves; back them up after it")
+    if not dry_run and not yes:
+        remedy = f"workbench keys rotate {role.value} --why {why.value} --reason … --yes"
+        confirm("Replace it?", remedy=remedy, as_json=as_json)
+    if dry_run:
+        if as_json:
+            print_json({"entry": None, **asdict(before)})
+        return
     entry = lab.rotate_key(role.value, why=why.value, reason=reason)
     old = lab.retired_path(entry)
     line = next(k for k in lab.key_lines() if k.role == role.value and k.until is None)

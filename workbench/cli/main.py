@@ -12,9 +12,12 @@ from workbench.cli import (
     demo,
     filing,
     keeping,
+    noise,
     reading,
     reviewing,
     running,
+    scoring,
+    watching,
 )
 from workbench.errors import StoreUnavailableError, WorkbenchError
 
@@ -29,7 +32,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _group in (filing, changes, reviewing, running, reading, anchoring, keeping, demo):
+for _group in (
+    filing, changes, reviewing, running, noise, watching, reading, scoring,
+    anchoring, keeping, demo,
+):  # fmt: skip
     _group.add_commands(app)
 
 

@@ -10,6 +10,8 @@ from workbench.registry.log import Entry
 
 def print_promotion(entry: Entry, forecasts: Sequence[Forecast]) -> bool:
     """Print what was chosen and why; return whether there is something to run."""
+    from workbench.reports.screening import screening_sentence
+
     body = entry.body
     if not isinstance(body, Promotion):
         return False
@@ -27,6 +29,9 @@ def print_promotion(entry: Entry, forecasts: Sequence[Forecast]) -> bool:
     headings = ["candidate", "in the sweep", "re-run mean", "n", "improvement", "feasible"]
     print_table(headings, rows)
     say(f"Chosen: {body.chosen}. {body.reason}")
+    screened = screening_sentence(body.candidates)
+    if screened:
+        say(screened)
     for change in body.changes:
         mark = "DEVIATION" if change.deviation else "scaled"
         say_wrapped(

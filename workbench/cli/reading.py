@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from workbench.cli.show import print_json, read_text, say, say_labelled, seconds
+from workbench.cli.show import print_json, read_text, say, say_labelled, say_wrapped, seconds
 from workbench.errors import IntegrityError, NotFoundError
+from workbench.registry.counts import entries_of
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 
@@ -144,7 +145,6 @@ def verify(
     if published and not (proof or witness or tsa_root or kept_report):
         _verify_published(published, key, kept, None, as_json=as_json)
         return
-    from workbench.lab import Lab
     from workbench.lab.anchoring import trust_in, verify_proof
 
     trust = trust_in(witnesses=witness or (), roots=tsa_root or (), reports=kept_report or ())
@@ -154,10 +154,28 @@ def verify(
     elif published:
         _verify_published(published, key, kept, trust, as_json=as_json)
     else:
-        lab = Lab.open()
+        lab = _lab_to_verify()
         report = lab.verify(kept_head=kept, trust=trust)
         before = lab.verify_forerunners() if report.passed else ()
         _tell_verification(report, before, as_json=as_json)
+
+
+def _lab_to_verify() -> Any:
+    """Return the lab around this folder.
+
+    Raises:
+        NotFoundError: there is none; says how published files are verified without one.
+    """
+    from workbench.lab import Lab
+
+    try:
+        return Lab.open()
+    except NotFoundError as error:
+        here = Path("checkpoint").is_file()
+        raise NotFoundError(
+            error.message,
+            remedy="workbench verify --from ." if here else "workbench verify --from DIR|URL",
+        ) from error
 
 
 def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_json: bool) -> None:
@@ -170,6 +188,8 @@ def _published_report(
     text: str, key: str, kept: str | None, trust: Any
 ) -> tuple[Any, Sequence[Any]]:
     """Verify published files alone. Neither the lab nor, without a verdict, the analysis starts."""
+    from workbench.cli.stamps import stamps_when_met
+    from workbench.registry.anchored import AnchorTrust
     from workbench.registry.log import LogSource
     from workbench.registry.places import place_of
     from workbench.registry.published import PublishedLog
@@ -186,7 +206,7 @@ def _published_report(
         return verify_lab(log, vkey=vkey, kept_head=named, audit=audit)
 
     place = place_of(text)
-    now = datetime.now(UTC)
+    now, trust = datetime.now(UTC), trust or AnchorTrust(stamps=stamps_when_met())
     report = verify_published(
         place, audit=audit, vkey=key or None, kept_head=kept, now=now, trust=trust
     )
@@ -211,7 +231,7 @@ def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:
         print_json(values)
     else:
         for line in lines:
-            say(line)
+            say_wrapped(line)
     if not passed:
         raise typer.Exit(6)
 
@@ -222,4 +242,5 @@ def publish() -> None:
 
     lab = Lab.open()
     summary = lab.publish()
-    say(f"{summary.head.size} entries in {lab.layout.registry}, {summary.new_entries} of them new")
+    new = f"{summary.new_entries} of them new"
+    say(f"{entries_of(summary.head.size)} in {lab.layout.registry}, {new}")

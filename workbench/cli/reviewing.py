@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from workbench.cli.show import read_text, say
+from workbench.errors import ConflictError
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -26,7 +27,18 @@ def approve(
     note: Annotated[
         Path | None, typer.Option(help="Record an approval that a reviewer wrote with --out.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before signing.")] = False,
+    published: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="DIR|URL",
+            help="Published files to read, without a lab; with --text, or --key and --out.",
+        ),
+    ] = "",
+    text: Annotated[
+        bool, typer.Option("--text", help="Print the files as they were registered, and stop.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before signing.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON: who approved what, who is missing.")
     ] = False,
@@ -35,12 +47,18 @@ def approve(
     from workbench.cli import approving
     from workbench.lab import Lab
 
-    lab = Lab.open()
     approving.refuse_unclear(key, out, note)
+    if published:
+        _approve_from(published, number, key, out, text=text, yes=yes)
+        return
+    lab = Lab.open()
+    if text:
+        approving.print_documents(lab.registered_documents(number))
+        return
     given = lab.read_approvals(number, read_text(note)) if note else ()
     if key is not None:
         given = lab.sign_approvals(number, key)
-        approving.confirm(given, yes=yes, quiet=as_json)
+        approving.confirm(given, root=lab.layout.root, yes=yes, quiet=as_json)
     if out is not None and given:
         approving.write_notes(out, given)
         say(f"Wrote {out}. The lab records it: workbench approve {number} --note {out}")
@@ -48,7 +66,37 @@ def approve(
     entries = lab.approve(given) if given else []
     if not as_json:
         approving.print_recorded(given, entries, asked=bool(key or note))
-    approving.print_promises(lab.approvals(number), number, as_json=as_json)
+    following = lab.next_command(number)
+    approving.print_promises(lab.approvals(number), following, as_json=as_json)
+
+
+def _approve_from(
+    published: str, number: str, key: Path | None, out: Path | None, *, text: bool, yes: bool
+) -> None:
+    """Read or sign a registration where nothing but the published files is."""
+    from workbench.cli import approving
+    from workbench.experiments.approvals import registered_documents, subject_in, unapproved_by
+    from workbench.registry.personal_keys import load_reviewer_key
+    from workbench.registry.places import place_of
+    from workbench.registry.published import PublishedLog
+
+    log = PublishedLog(place_of(published))
+    experiment = subject_in(log, number)
+    if text:
+        approving.print_documents(registered_documents(log, experiment))
+        return
+    if key is None or out is None:
+        raise ConflictError(
+            "published files are read, not written: what you sign there goes into a file",
+            remedy=f"workbench approve {number} --from {published} --key FILE --out FILE",
+        )
+    given = unapproved_by(log, experiment, load_reviewer_key(key))
+    approving.confirm(given, yes=yes)
+    if not given:
+        say("Nothing to sign: that was approved before.")
+        return
+    approving.write_notes(out, given)
+    say(f"Wrote {out}. The lab records it: workbench approve {number} --note {out.name}")
 
 
 def schema(

@@ -88,17 +88,18 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     console.print(table)
 
 
-def confirm(question: str, *, remedy: str) -> None:
+def confirm(question: str, *, remedy: str, as_json: bool = False) -> None:
     """Ask on a terminal, and end the command when the answer is no.
 
     Args:
         question: In a word or two.
         remedy: What to type where nobody can answer.
+        as_json: Whether stdout is for another program, which cannot be asked.
 
     Raises:
         ConflictError: there is no terminal to ask on.
     """
-    if not sys.stdin.isatty():
+    if as_json or not sys.stdin.isatty():
         raise ConflictError(
             "this asks before it writes, and here nobody can answer; nothing was written",
             remedy=remedy,

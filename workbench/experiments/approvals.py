@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.errors import ConflictError, IntegrityError, NotRegisteredError
-from workbench.experiments.registered import registration_entry
+from workbench.experiments.registered import refuse_withdrawn, registration_entry
+from workbench.registry.amended import course_of
 from workbench.registry.approvals import (
     Promise,
     approval_note,
@@ -13,7 +14,13 @@ from workbench.registry.approvals import (
     reviewer_of,
     rule_of,
 )
-from workbench.registry.entries import Amendment, Approval, ApprovalRule, Registration
+from workbench.registry.entries import (
+    Amendment,
+    Approval,
+    ApprovalRule,
+    Document,
+    Registration,
+)
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.notes import SigningKey
@@ -28,6 +35,39 @@ class Given:
     """The registration or amendment that is approved."""
     note: str
     """The signed note, verbatim."""
+
+
+def subject_in(source: LogSource, number: str) -> str:
+    """Return the experiment ``NNNN``, ``N`` or ``NNNN-slug`` that a log registered.
+
+    Raises:
+        NotRegisteredError: it registered none of that number.
+    """
+    wanted = number.zfill(4) if number.isdigit() else number
+    for entry in source.entries(kind=Registration.kind):
+        if wanted in (entry.subject, entry.subject[:4]):
+            return entry.subject
+    raise NotRegisteredError(
+        f"log {source.origin!r} has no registration of experiment {number!r}",
+        remedy="ask the lab to register it and to publish",
+    )
+
+
+def registered_documents(source: LogSource, experiment: str) -> tuple[Document, ...]:
+    """Return proposal, recipe and full-scale file as they are in force: what an approval is of.
+
+    Raises:
+        NotRegisteredError: the experiment is not registered.
+        ConflictError: they cannot be read here.
+    """
+    registration = _required_registration(source, experiment)
+    made = [e for e in source.entries(subject=experiment) if e.kind == Amendment.kind]
+    newest = made[-1] if made else registration
+    _refuse_hidden(newest)
+    body = newest.body
+    if not isinstance(body, Registration | Amendment):
+        return ()
+    return (body.proposal, body.recipe, body.full)
 
 
 def approvals_of(source: LogSource, experiment: str) -> tuple[Promise, ...]:
@@ -68,10 +108,12 @@ def unapproved_by(source: LogSource, experiment: str, key: SigningKey) -> tuple[
 
     Raises:
         NotRegisteredError: the experiment is not registered.
-        ConflictError: it needs no approval, cannot be read here, or the key is no reviewer's.
+        ConflictError: it needs no approval, was withdrawn, cannot be read here, or the key is no
+            reviewer's.
     """
     registration = _required_registration(source, experiment)
     rule = _required_rule(registration)
+    refuse_withdrawn(course_of(source, experiment), experiment)
     reviewer = next((n for n, vkey in rule.reviewers.items() if vkey == str(key.verifier)), None)
     if reviewer is None:
         raise ConflictError(
@@ -100,9 +142,11 @@ def given_in(source: LogSource, experiment: str, text: str) -> tuple[Given, ...]
     Raises:
         NotRegisteredError: the experiment is not registered.
         InvalidFileError: the file holds no approval.
+        ConflictError: the experiment needs none, or was withdrawn.
         IntegrityError: an approval is of something else, or nobody of the reviewers signed it.
     """
     rule = _required_rule(_required_registration(source, experiment))
+    refuse_withdrawn(course_of(source, experiment), experiment)
     made = {promise.entry.leaf: promise for promise in approvals_of(source, experiment)}
     found: list[Given] = []
     for note, leaf in approval_notes(text):

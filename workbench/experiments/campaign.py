@@ -15,6 +15,7 @@ from workbench.experiments.looks import LookBook
 from workbench.experiments.plan import ExperimentPlan, refuse_outdated
 from workbench.experiments.progress import Progress
 from workbench.experiments.promotion import Promoter, required_promotion
+from workbench.experiments.published_outcomes import publish_validation
 from workbench.experiments.runs import Runner
 from workbench.experiments.summaries import RunsReport, SweepReport
 from workbench.experiments.verdicts import decide_verdict
@@ -119,6 +120,10 @@ class Campaign:
             progress=self.progress,
             begin=lambda: self._watch().record(at),
         )
+
+    def publish_outcomes(self) -> None:
+        """Give MLflow, once there is a verdict, the validation metrics held back from it."""
+        publish_validation(self.ledger, self.layout, self.tracker, self.plan.subject)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

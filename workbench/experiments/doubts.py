@@ -5,17 +5,21 @@ from collections.abc import Iterator
 
 from workbench.errors import Fault
 from workbench.experiments.draft import (
+    CLAIM,
     EXPECTED,
     SEEDS,
     ClaimDraft,
     FullDraft,
     ProposalDraft,
 )
+from workbench.experiments.noise import Noise
 from workbench.proxies.recipe import Recipe
 from workbench.proxies.recipe_faults import training_flops
 
 FEWEST_SEEDS = 3
 """Below it, the form's own words advise against the interval."""
+MARGIN_IN_SPREADS = 2
+"""Spreads between seeds below which a margin asks about less than what a change of seed does."""
 NO_PILOTS = ("none", "no", "nothing", "keine")
 
 
@@ -72,6 +76,31 @@ def about_full(draft: ProposalDraft, recipe: Recipe, full: FullDraft) -> Iterato
             f"full scale takes {ratio:.2g} × the compute of the largest proxy scale: the forecast "
             "predicts nothing that the ladder has not seen",
             "raise model or steps in full.yaml, or lower the recipe's scales",
+        )
+
+
+def about_noise(draft: ProposalDraft, measured: Noise | None) -> Iterator[Fault]:
+    """Yield doubts about a margin or an effect that is no larger than what a change of seed does.
+
+    Args:
+        draft: The proposal.
+        measured: What this lab measured of the primary metric.
+    """
+    if measured is None or not measured.is_known:
+        return
+    floor = MARGIN_IN_SPREADS * measured.sd
+    tail = f"is below twice the spread between seeds, {floor:.2g} ({measured.sentence()})"
+    decided = draft.decided()
+    worth = decided.minimum_effect if decided else None
+    if decided is not None and worth is not None and 0 < worth < floor:
+        yield draft.document.fault(
+            (*decided.path, "minimum_effect"),
+            f"minimum_effect {worth:g} {tail}: a change of seed does as much",
+            f"write {floor:.2g} or more, or repeat less noisy runs",
+        )
+    if draft.margin is not None and draft.margin != worth and 0 < draft.margin < floor:
+        yield draft.document.fault(
+            CLAIM, f"δ {draft.margin:g} {tail}", f"write {floor:.2g} or more"
         )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from workbench.errors import ConflictError, InvalidFileError
+from workbench.registry.counts import entries_of
 from workbench.registry.embargo import (
     OpenEmbargo,
     checked_until,
@@ -83,6 +84,21 @@ def impose(ledger: Ledger, experiment: str, terms: EmbargoTerms | None) -> OpenE
 
 
 @dataclass(frozen=True, kw_only=True)
+class DraftReveal:
+    """What a reveal would make public, for a person to look at before it is written."""
+
+    experiment: str
+    embargo: OpenEmbargo
+    """The one that ends, the first of them where several stand."""
+    refs: tuple[str, ...]
+    """Leaves of the embargoes that end."""
+    num_entries: int
+    """Whose bodies the next publication adds."""
+    lost: tuple[int, ...]
+    """Entries whose content was erased and can never be published."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Revealed:
     """What a reveal makes public."""
 
@@ -91,15 +107,17 @@ class Revealed:
     """The day that was promised."""
     num_entries: int
     """Whose bodies the next publication adds."""
+    lost: tuple[int, ...]
+    """Entries whose content was erased and can never be published."""
 
 
-def reveal(ledger: Ledger, experiment: str, *, reason: str) -> Revealed:
-    """End the embargo of an experiment, early or late.
+def draft_reveal(source: LogSource, experiment: str) -> DraftReveal:
+    """Return what ending the embargo of an experiment would publish; writes nothing.
 
     Raises:
         ConflictError: none stands, or this store has not the bodies that it would publish.
     """
-    entries = list(ledger.entries(subject=experiment))
+    entries = list(source.entries(subject=experiment))
     found = withholding_of(entries)
     if not found.open:
         raise ConflictError(
@@ -108,13 +126,31 @@ def reveal(ledger: Ledger, experiment: str, *, reason: str) -> Revealed:
     first = found.open[0]
     withheld = [e for e in entries if is_withheld(found.subjects, e.kind, e.subject, e.sequence)]
     redacted = {ref for e in entries if e.kind == Redaction.kind for ref in e.refs}
-    lost = [e for e in withheld if isinstance(e.body, Hidden) and e.leaf not in redacted]
-    if lost:
+    hidden = [e for e in withheld if isinstance(e.body, Hidden)]
+    missed = [e for e in hidden if e.leaf not in redacted]
+    if missed:
         raise ConflictError(
-            f"the bodies of {len(lost)} entries of {experiment} are not in this store, the first "
-            f"of them of entry {lost[0].sequence}: once revealed, they would be missed",
+            f"the content of {entries_of(len(missed))} of {experiment} is not in this store, first "
+            f"that of entry {missed[0].sequence}: once revealed, it would be missed",
             remedy="reveal where the store is that they were written to",
         )
-    body = Reveal(reason=reason)
-    entry = ledger.append(body, subject=experiment, refs=[e.leaf for e in found.open])
-    return Revealed(entry=entry, until=first.until, num_entries=len(withheld))
+    return DraftReveal(
+        experiment=experiment,
+        embargo=first,
+        refs=tuple(e.leaf for e in found.open),
+        num_entries=len(withheld) - len(hidden),
+        lost=tuple(e.sequence for e in hidden),
+    )
+
+
+def reveal(ledger: Ledger, experiment: str, *, reason: str) -> Revealed:
+    """End the embargo of an experiment, early or late.
+
+    Raises:
+        ConflictError: none stands, or this store has not the bodies that it would publish.
+    """
+    draft = draft_reveal(ledger, experiment)
+    entry = ledger.append(Reveal(reason=reason), subject=experiment, refs=list(draft.refs))
+    return Revealed(
+        entry=entry, until=draft.embargo.until, num_entries=draft.num_entries, lost=draft.lost
+    )

@@ -73,7 +73,9 @@ class Receipt:
     """What withholds the experiment from publication."""
 
 
-def propose(layout: Layout, title: str, *, owner: str, recipe: str | None = None) -> Path:
+def propose(
+    layout: Layout, title: str, *, owner: str, recipe: str | None = None, called: str = ""
+) -> Path:
     """Write the next experiment's ``proposal.md`` and ``full.yaml`` and return their folder.
 
     Whatever the recipe already says is filled in. The folder appears whole or not at all, and two
@@ -84,13 +86,15 @@ def propose(layout: Layout, title: str, *, owner: str, recipe: str | None = None
         title: The question in one line.
         owner: Who answers for it.
         recipe: Path of a recipe, relative to the lab's root; the lab's default if None.
+        called: What the folder is called after its number, which an embargo does not withhold; the
+            title's first words if empty.
 
     Raises:
-        InvalidFileError: the title cannot be used, or the recipe has faults.
+        InvalidFileError: the title or the name cannot be used, or the recipe has faults.
         NotFoundError: there is no such recipe.
     """
     text = _usable_title(title)
-    name = slug(text)
+    name = slug(called or text)
     path, base = _recipe(layout, recipe or DEFAULT_RECIPE)
     layout.experiments.mkdir(parents=True, exist_ok=True)
     with filing_lock(layout):
@@ -288,6 +292,11 @@ def check_corpus(recipe: Recipe, corpus: DataState) -> None:
             f"{', '.join(f'{name} ({tokens})' for name, tokens in sorted(short.items()))}",
             remedy="raise max_bytes or the split's share in the recipe, under a new version",
         )
+
+
+def uncommitted(layout: Layout) -> bool:
+    """Return whether something must be committed before anything is registered."""
+    return code_state(layout.root, outputs=OUTPUTS).dirty
 
 
 def _committed_code(layout: Layout) -> CodeState:

@@ -3,6 +3,7 @@
 import fcntl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import get_args
 
 from workbench.errors import ConflictError
@@ -28,16 +29,22 @@ def stage_lock(layout: Layout, subject: str, mode: Mode) -> Iterator[None]:
     Raises:
         ConflictError: another process is at work on it.
     """
-    folder = layout.runs / subject / mode
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConflictError(
-                f"another process is at work on {subject} ({mode})",
-                remedy="wait for it, or stop it and repeat the command",
-            ) from error
+    with _only(layout.runs / subject / mode, f"{subject} ({mode})"):
+        yield
+
+
+@contextmanager
+def repeats_lock(folder: Path, what: str) -> Iterator[None]:
+    """Keep a second process from repeating the same configuration.
+
+    Args:
+        folder: The configuration's own, where its repeats are.
+        what: Is repeated, for the refusal.
+
+    Raises:
+        ConflictError: another process is at work on it.
+    """
+    with _only(folder, f"the repeats of {what}"):
         yield
 
 
@@ -52,4 +59,18 @@ def at_rest(layout: Layout, subject: str) -> Iterator[None]:
         stack.enter_context(filing_lock(layout))
         for mode in MODES:
             stack.enter_context(stage_lock(layout, subject, mode))
+        yield
+
+
+@contextmanager
+def _only(folder: Path, what: str) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConflictError(
+                f"another process is at work on {what}",
+                remedy="wait for it, or stop it and repeat the command",
+            ) from error
         yield

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from workbench.analysis.rules import NoiseFloor
 from workbench.errors import Fault
+from workbench.experiments.doubts import about_noise
 from workbench.experiments.draft import ProposalDraft
 from workbench.experiments.expected_noise import NoiseSources
 from workbench.experiments.floor_faults import floor_faults, usable_floors
@@ -101,5 +102,7 @@ class RulePlan:
 
     def doubts(self) -> Iterator[Fault]:
         """Yield what is to be doubted of noise and power."""
-        yield from noise_doubts(self.draft, self.noises.measured(self.draft.claims[0]))
+        measured = self.noises.measured(self.draft.claims[0])
+        yield from noise_doubts(self.draft, measured)
+        yield from about_noise(self.draft, measured)
         yield from power_doubts(self.draft, self.planned, self.reaches)

@@ -63,8 +63,11 @@ def schema_of(document: str, kind: str = "") -> dict[str, Json]:
     """
     if (document == "entry") != bool(kind):
         raise ConflictError(
-            "entry needs a kind, and no other document has one",
-            remedy="workbench schema entry registration",
+            f"{document} has no kinds, and {kind!r} is one"
+            if kind
+            else "workbench schema entry needs the kind of entry",
+            remedy=f"workbench schema entry {kind or 'registration'}, or workbench schema "
+            "alone, which lists them",
         )
     return entry_schema(kind) if document == "entry" else document_schema(document)
 

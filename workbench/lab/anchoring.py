@@ -22,6 +22,7 @@ from workbench.registry.anchors import (
     stampable_heads,
 )
 from workbench.registry.cosignatures import CosignerKey
+from workbench.registry.entries import BODIES
 from workbench.registry.heads import SignedHead
 from workbench.registry.proving import ProofReport, check_proof, prove
 from workbench.registry.published import PublishedLog
@@ -115,10 +116,20 @@ class Anchoring(OpenedLab):
 
         Raises:
             NotFoundError: nothing is published, or no such entry is.
+            InvalidFileError: there is no such kind.
         """
         log = self._published()
         sequence = entry if entry is not None else self._first(log, number, kind)
         return prove(log, sequence, most_cosigned(log.read, log.head(), sequence)).to_text()
+
+    @property
+    def published_vkey(self) -> str:
+        """The verifier key that lies beside the published log.
+
+        Raises:
+            NotFoundError: nothing is published.
+        """
+        return self._published().vkey
 
     def stamp(self, urls: Sequence[str]) -> list[tuple[str, Stamp]]:
         """Have the newest published head stamped by each authority; return file and stamp.
@@ -191,9 +202,15 @@ class Anchoring(OpenedLab):
         return log
 
     def _first(self, log: PublishedLog, number: str, kind: str) -> int:
+        if kind not in BODIES:
+            raise InvalidFileError(
+                f"{kind!r} is no kind of entry", remedy=f"one of {', '.join(sorted(BODIES))}"
+            )
         subject = self.layout.experiment(number).name
         for entry in log.entries(kind=kind, subject=subject):
             return entry.sequence
         raise NotFoundError(
-            f"{subject} has no {kind} in the published ledger", remedy="workbench publish"
+            f"{subject} has no {kind} in the published ledger",
+            remedy="workbench status; what was recorded since the last publication needs "
+            "workbench publish",
         )

@@ -3,6 +3,7 @@
 from workbench.errors import InvalidFileError
 from workbench.experiments.amendments import DraftAmendment
 from workbench.experiments.progress import Progress, silent
+from workbench.experiments.withdrawals import DraftWithdrawal
 from workbench.lab.opened import OpenedLab
 from workbench.registry.entries import Deviation, ReasonClass
 from workbench.registry.log import Entry
@@ -62,6 +63,18 @@ class Changing(OpenedLab):
         found = [entry.body for entry in self.source().entries(kind="deviation", subject=subject)]
         here = [body for body in found if isinstance(body, Deviation) and body.at == at]
         return [f"{body.what}: {body.effect}" for body in here]
+
+    def draft_withdrawal(self, number: str, *, reason: str) -> DraftWithdrawal:
+        """Return what giving an experiment up would say, and what was known; writes nothing.
+
+        Raises:
+            NotRegisteredError: there is nothing to withdraw.
+            ConflictError: it has its verdict, or was withdrawn before.
+            InvalidFileError: there is no reason.
+        """
+        from workbench.experiments.withdrawals import draft_withdrawal
+
+        return draft_withdrawal(self.layout, number, source=self.source(), reason=reason)
 
     def withdraw(self, number: str, *, reason: str) -> Entry:
         """Give a registered experiment up; everything of it stays readable.

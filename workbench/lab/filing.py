@@ -14,7 +14,7 @@ from workbench.experiments.power_report import PowerReport
 from workbench.experiments.progress import Progress, silent
 from workbench.lab.opened import OpenedLab
 from workbench.registry.approvals import Promise, approval_rule
-from workbench.registry.entries import ApprovalRule, Decision, Note
+from workbench.registry.entries import ApprovalRule, Decision, Document, Note
 from workbench.registry.log import Entry
 from workbench.reports.verification import VerifiableLog
 
@@ -22,12 +22,15 @@ from workbench.reports.verification import VerifiableLog
 class Filing(OpenedLab):
     """Propose, check, register, and write into the logbook."""
 
-    def propose(self, title: str, *, owner: str = "", recipe: str | None = None) -> Path:
+    def propose(
+        self, title: str, *, owner: str = "", recipe: str | None = None, called: str = ""
+    ) -> Path:
         """File a proposal from the scaffold and return its folder."""
         from workbench.experiments.filing import propose
         from workbench.experiments.schemas import write_editor_schemas
 
-        folder = propose(self.layout, title, owner=owner or self.settings.actor, recipe=recipe)
+        owner = owner or self.settings.actor
+        folder = propose(self.layout, title, owner=owner, recipe=recipe, called=called)
         write_editor_schemas(self.layout)
         return folder
 
@@ -60,6 +63,29 @@ class Filing(OpenedLab):
         from workbench.experiments.power_report import power_report
 
         return power_report(self.layout, number, source=self._any_source(), sd=sd)
+
+    def lines_after_check(self, number: str) -> list[str]:
+        """Return what comes next of an experiment without faults, a line each.
+
+        What was registered is changed by an amendment only, and a registration names a commit.
+        """
+        from workbench.experiments.filing import uncommitted
+        from workbench.experiments.registered import registration_entry
+
+        experiment = self.layout.experiment(number).name
+        source = self._any_source()
+        registration = registration_entry(source, experiment) if source else None
+        if registration is not None:
+            return [
+                f"{experiment}: no faults. It is registered (entry {registration.sequence}):",
+                "these files change nothing of it.",
+                f"Next: workbench status, or workbench amend {number} --dry-run",
+            ]
+        next_command = f"workbench register {number}"
+        if uncommitted(self.layout):
+            commit = f'git add -A && git commit -m "File {experiment[:4]}"'
+            return [f"{experiment}: no faults. Next: {commit}", f"then {next_command}"]
+        return [f"{experiment}: no faults. Next: {next_command}"]
 
     def write_schemas(self) -> list[Path]:
         """Write the schemas that editors read, and return the files that changed."""
@@ -126,6 +152,17 @@ class Filing(OpenedLab):
         from workbench.experiments.approvals import approvals_of
 
         return approvals_of(self.source(), self.layout.experiment(number).name)
+
+    def registered_documents(self, number: str) -> tuple[Document, ...]:
+        """Return the files of an experiment as they were registered or last amended.
+
+        Raises:
+            NotRegisteredError: it is not registered.
+            ConflictError: they cannot be read here.
+        """
+        from workbench.experiments.approvals import registered_documents
+
+        return registered_documents(self.source(), self.layout.experiment(number).name)
 
     def sign_approvals(self, number: str, key: Path) -> tuple[Given, ...]:
         """Return a reviewer's signed approvals of what they did not approve yet; records nothing.

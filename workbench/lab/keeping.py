@@ -1,9 +1,10 @@
 """Methods that keep a log usable: reveal, redact, replace keys."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from workbench.errors import ConflictError, InvalidFileError
-from workbench.experiments.embargoes import Revealed
+from workbench.experiments.embargoes import DraftReveal, Revealed
 from workbench.experiments.succession import Succession
 from workbench.lab.opened import OpenedLab
 from workbench.registry.log import Entry
@@ -16,6 +17,16 @@ from workbench.registry.successor import Forerunner
 
 class Keeping(OpenedLab):
     """Embargoes that end, entries that must be erased, keys that change."""
+
+    def draft_reveal(self, number: str) -> DraftReveal:
+        """Return what ending the embargo of an experiment would publish; writes nothing.
+
+        Raises:
+            ConflictError: no embargo of it stands.
+        """
+        from workbench.experiments.embargoes import draft_reveal
+
+        return draft_reveal(self.source(), self.layout.experiment(number).name)
 
     def reveal(self, number: str, *, reason: str = "") -> Revealed:
         """End the embargo of an experiment; the next publication holds its content.
@@ -97,27 +108,35 @@ class Keeping(OpenedLab):
             IntegrityError: the copy does not verify.
             ConflictError: something that was signed is not in the copy, or there is a store.
         """
-        from workbench.registry.ledger import Ledger
+        from workbench.registry.keys import load_keys
         from workbench.registry.published import PublishedLog
-        from workbench.registry.restore import Restorable, record_losses, restore_store
+        from workbench.registry.restore import (
+            Restorable,
+            opened_copy,
+            record_losses,
+            restore_store,
+        )
 
         if self._has_store():
+            # Without keys no restoring helps: that refusal says what does.
+            load_keys(self.settings.keys_dir, self.settings.origin)
             raise ConflictError(
                 "there is a store of this lab: nothing is restored over it",
                 remedy="workbench verify; if it is damaged, move it away and repeat the command",
             )
         self.layout.state.mkdir(parents=True, exist_ok=True)
         origin, found = self.settings.origin, copy or self.layout.registry
-        source: Restorable = PublishedLog(found)
-        if found.is_file():
-            source = Ledger.inspect(url=f"sqlite:///{found.resolve()}", origin=origin)
-        made = restore_store(
-            source,
-            url=self.store_url,
-            origin=origin,
-            keys_dir=self.settings.keys_dir,
-            accept_loss=accept_loss,
-        )
+        with ExitStack() as stack:
+            source: Restorable = PublishedLog(found)
+            if found.is_file():
+                source = stack.enter_context(opened_copy(found, origin))
+            made = restore_store(
+                source,
+                url=self.store_url,
+                origin=origin,
+                keys_dir=self.settings.keys_dir,
+                accept_loss=accept_loss,
+            )
         with self.ledger() as ledger:
             record_losses(ledger)
         return made
@@ -140,7 +159,7 @@ class Keeping(OpenedLab):
             IntegrityError: what is published of it does not verify.
         """
         from workbench.experiments.succession import begin_successor
-        from workbench.reports.stages import unfinished_experiments
+        from workbench.reports.unfinished import unfinished_experiments
 
         self.why_lost()
         return begin_successor(

@@ -57,6 +57,13 @@ class OpenedLab:
         Raises:
             NotFoundError: this machine has no store for the lab, or no keys.
         """
+        if not self._has_store() and (self.layout.registry / "checkpoint").is_file():
+            raise NotFoundError(
+                "this lab has no store on this machine, only published files, which are read: a "
+                "clone writes nothing into the log",
+                remedy="work where the store is; if it is lost, and the lab's keys are here: "
+                "workbench restore (docs/operations.md, The store is lost)",
+            )
         return Ledger.open(
             url=self.store_url,
             origin=self.settings.origin,
@@ -73,7 +80,8 @@ class OpenedLab:
             return PublishedLog(self.layout.registry)
         raise NotFoundError(
             "this lab has neither a store on this machine nor a published ledger",
-            remedy="workbench init DIR",
+            remedy="workbench restore --from COPY, if there is a copy of the store; a new lab: "
+            "workbench init DIR",
         )
 
     def _has_store(self) -> bool:

@@ -3,6 +3,7 @@
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from workbench.errors import (
     IntegrityError,
@@ -12,6 +13,7 @@ from workbench.registry.anchored import AnchorTrust
 from workbench.registry.publish import PublishedLog, PublishSummary
 from workbench.registry.successor import Forerunner
 from workbench.reports.forerunners import ForerunnerVerification
+from workbench.reports.scores import Scoreboard
 from workbench.reports.stages import ExperimentStatus, experiment_statuses
 from workbench.reports.verification import VerifiableLog, Verification
 
@@ -31,6 +33,12 @@ class Reading(OpenedLab):
             return present
         recorded = frozenset(entry.subject for entry in source.entries())
         return joined_statuses(present, before, recorded)
+
+    def next_command(self, number: str) -> str:
+        """Return what comes next of an experiment; empty where nothing does: it was withdrawn."""
+        name = self.layout.experiment(number).name
+        line = next(line for line in self.status() if line.experiment == name)
+        return "" if line.stage == "withdrawn" else line.next_command
 
     def _before(self) -> list[Forerunner]:
         """Return the logs that this lab's log continues and whose files are here."""
@@ -86,6 +94,19 @@ class Reading(OpenedLab):
             return [written.html, written.markdown]
         index, all_written = write_chronicles(source, reports, before=before)
         return [index, *(path for w in all_written for path in (w.html, w.markdown))]
+
+    def scoreboard(self) -> tuple[Scoreboard, tuple[Any, ...]]:
+        """Return how all forecasts have done, and how well smaller scales ordered candidates.
+
+        The latter are `workbench.reports.rankings.Ranking`, whose module takes scipy.stats, which
+        every other command would wait for.
+        """
+        from workbench.reports.rankings import rankings
+        from workbench.reports.scores import lab_scoreboard
+        from workbench.reports.site import all_facts
+
+        found = all_facts([self.source(), *(before.log for before in self._before())]).values()
+        return lab_scoreboard(found), rankings(found)
 
     def verify(
         self, *, kept_head: str | None = None, trust: AnchorTrust | None = None

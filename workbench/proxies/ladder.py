@@ -33,9 +33,10 @@ from workbench.proxies.watch import Progress, ProxyProgress
 from workbench.registry.entries import Mode, ProxyRun, Trial
 from workbench.registry.ledger import Ledger
 from workbench.registry.proposal import Proposal
-from workbench.training.attempts import exclusive, resume_point
+from workbench.training.attempts import resume_point
 from workbench.training.recorder import Recorder
 from workbench.training.results import DivergenceRule
+from workbench.training.run_folder import exclusive
 from workbench.training.tracking import Tracker
 
 

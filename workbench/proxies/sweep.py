@@ -39,7 +39,7 @@ from workbench.proxies.sweep_plan import SweepRun, SweepSummary
 from workbench.proxies.watch import Progress, ProxyProgress, PruningWatch
 from workbench.registry.entries import SweepEnded, SweepStarted, Trial
 from workbench.registry.ledger import Ledger
-from workbench.training.attempts import exclusive
+from workbench.training.run_folder import exclusive
 from workbench.training.tracking import Tracker
 
 _ENDED: dict[str, Literal["completed", "pruned"]] = {"completed": "completed", "pruned": "pruned"}

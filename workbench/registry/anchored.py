@@ -11,6 +11,7 @@ from workbench.errors import IntegrityError, WorkbenchError
 from workbench.registry import proofs
 from workbench.registry.anchors import KeptCosigned, KeptStamp, Read, kept_anchors
 from workbench.registry.cosignatures import CosignerKey, cosignatures_by
+from workbench.registry.counts import entries_of
 from workbench.registry.git_heads import SHORT, head_commits
 from workbench.registry.heads import SignedHead, heads_in, parse_head, verify_head
 from workbench.registry.log import HashSource, timestamp
@@ -71,21 +72,30 @@ class AnchorFindings:
     """By size, then by moment."""
     faults: tuple[str, ...]
     """Where an anchor contradicts the log (rewritten, cut back) or is damaged itself."""
+    silent: tuple[str, ...] = ()
+    """Witnesses whom the reader named and whose cosignature is not there."""
 
     def summary(self) -> Iterator[str]:
         """Yield how many anchors of each kind there are, and every fault."""
         kinds = Counter(anchor.kind for anchor in self.anchors)
         if kinds:
             told = ", ".join(f"{number} {_PLURAL[kind]}" for kind, number in kinds.items())
-            yield f"anchors   {told}; the newest covers {self.anchors[-1].size} entries"
-        for fault in self.faults:
-            yield f"FAIL      anchor {fault}"
+            yield f"anchors   {told}; the newest covers {entries_of(self.anchors[-1].size)}"
+        yield from self._remarks()
 
     def lines(self) -> Iterator[str]:
         """Yield one line an anchor, the faults after them."""
         for anchor in self.anchors:
             when = f" at {shown(anchor.moment)}" if anchor.moment else ""
-            yield f"anchor    {anchor.size} entries: {words(anchor)}{when} ({anchor.remark})"
+            yield f"anchor    {entries_of(anchor.size)}: {words(anchor)}{when} ({anchor.remark})"
+        yield from self._remarks()
+
+    def _remarks(self) -> Iterator[str]:
+        """Yield how git's dates come about, who said nothing, and every fault."""
+        if any(anchor.kind == "git" for anchor in self.anchors):
+            yield "          a git commit is dated by the machine that made it"
+        for name in self.silent:
+            yield f"note      no cosignature by {name}: ask them for their last head"
         for fault in self.faults:
             yield f"FAIL      anchor {fault}"
 
@@ -134,7 +144,9 @@ def find_anchors(
     search.take_git()
     search.take_reports()
     order = sorted(search.found, key=lambda anchor: (anchor.size, anchor.moment, anchor.where))
-    return AnchorFindings(anchors=tuple(order), faults=tuple(search.faults))
+    return AnchorFindings(
+        anchors=tuple(order), faults=tuple(search.faults), silent=tuple(search.silent())
+    )
 
 
 class _Search:
@@ -167,6 +179,11 @@ class _Search:
         except WorkbenchError as error:
             self.faults.append(f"{kept.path}: {error.message}")
 
+    def silent(self) -> Iterator[str]:
+        """Yield the named witnesses of whom no cosignature was found."""
+        heard = {anchor.by for anchor in self.found if anchor.kind == "witness" and anchor.trusted}
+        return (key.name for key in self._witnesses if key.name not in heard)
+
     def take_git(self) -> None:
         """Take the heads in the history of the published head, each by its first commit."""
         file = self._trust.git_file
@@ -190,7 +207,7 @@ class _Search:
                     moment=change.time,
                     by=name,
                     trusted=False,
-                    remark=f"dated by the machine that made it; {shared}",
+                    remark=shared,
                     where=change.commit,
                 )
             )
@@ -242,7 +259,7 @@ class _Search:
         remark = f"not checked: {INSTALL}"
         if reader is not None:
             stamp = reader.read_stamp(kept.response, message)
-            remark = "not checked against a root certificate: give one with --tsa-root"
+            remark = "not checked against a root certificate: give one with --tsa-root PEM"
             if self._trust.tsa_roots:
                 remark = "no root certificate that you gave vouches for it"
                 with contextlib.suppress(IntegrityError):

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterator
 
 from workbench.errors import IntegrityError
+from workbench.registry.counts import count_of, entries_of
 from workbench.registry.evidence import Batch, Evidence
 from workbench.registry.heads import SignedHead, parse_head, verify_head
 
@@ -32,7 +33,7 @@ class Examination:
 
     def extent(self) -> str:
         """Return what was checked, so that a check of nothing is seen to be one."""
-        return f"{self.log.head.size} entries"
+        return entries_of(self.log.head.size)
 
 
 class SignedHeadCheck(Examination):
@@ -52,7 +53,7 @@ class SignedHeadCheck(Examination):
 
     def extent(self) -> str:
         """Return what the head covers, and whether its signature could be checked."""
-        covered = f"{self.log.head.size} entries"
+        covered = entries_of(self.log.head.size)
         return f"{covered}, by a key that no entry names" if self.log.suspicion else covered
 
 
@@ -108,17 +109,36 @@ class KeptCheck(Examination):
         """Yield when it is not."""
         if self.log.kept is None:
             return
-        kept, now = self.log.verified_head(self.log.kept), self.log.head.size
+        log, kept, now = self.log, parse_head(self.log.kept), self.log.head.size
+        if kept.origin != log.key.name:
+            yield f"the head that you kept is of log {kept.origin!r}, this is log {log.key.name!r}"
+            return
         if kept.size > now:
-            yield f"you kept a head over {kept.size} entries, the log now has {now}"
-        elif self.log.tree.root_at(kept.size) != kept.root:
+            yield (
+                f"you kept a head over {kept.size} entries, the log now has {now}: it was cut "
+                f"back{self._doubt(self.log.kept)}"
+            )
+            return
+        log.verified_head(kept.note)
+        if self.log.tree.root_at(kept.size) != kept.root:
             yield f"the first {kept.size} entries are not those of the head that you kept"
+
+    def _doubt(self, note: str) -> str:
+        """Return what may be meant as well, where no key of the entries shown signed the head."""
+        try:
+            self.log.verified_head(note)
+        except IntegrityError:
+            return (
+                ". No key that it names signed your head: that key came after what you are shown, "
+                "or the head is none of this log's"
+            )
+        return ""
 
     def extent(self) -> str:
         """Return what the kept head covers."""
         if self.log.kept is None:
             return "none was given"
-        return f"{parse_head(self.log.kept).size} entries kept"
+        return f"{entries_of(parse_head(self.log.kept).size)} kept"
 
 
 class EarlierHeadsCheck(Examination):
@@ -159,7 +179,7 @@ class EarlierHeadsCheck(Examination):
     def extent(self) -> str:
         """Return how many heads there were."""
         sampled = "" if self._verified == self._count else f", {self._verified} signatures verified"
-        return f"{self._count} heads{sampled}"
+        return f"{count_of(self._count, 'head')}{sampled}"
 
     def _next(self) -> SignedHead | None:
         """Return the oldest head that was not compared yet."""

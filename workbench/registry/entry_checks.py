@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from workbench.errors import IntegrityError
 from workbench.registry.checks import Examination
+from workbench.registry.counts import entries_of
 from workbench.registry.embargo import Hole
 from workbench.registry.entries import (
     BODIES,
@@ -123,6 +124,9 @@ class BodyHashCheck(Examination):
                 yield f"{batch.name(at)}: its body is not the one that was hashed"
 
 
+_MOST_TOLD = 20
+
+
 class BodyCheck(Examination):
     """Bodies are canonical and fit their kinds; the record says why one is not here."""
 
@@ -149,11 +153,19 @@ class BodyCheck(Examination):
                     f"entry {hole.sequence} ({hole.kind} {hole.leaf[:12]}…): its body is not here, "
                     "and no embargo or redaction accounts for it"
                 )
+        erased = [hole for hole in self._holes if self.log.withholding.redacts(hole)]
+        self.log.warnings += [
+            f"the {hole.kind} of {hole.subject} (entry {hole.sequence}) was redacted: what it said "
+            "cannot be checked any more"
+            for hole in erased[:_MOST_TOLD]
+        ]
+        if len(erased) > _MOST_TOLD:
+            self.log.warnings.append(f"{len(erased) - _MOST_TOLD} more entries were redacted")
 
     def extent(self) -> str:
         """Return how many bodies were read, and why others were not."""
         redacted = sum(self.log.withholding.redacts(hole) for hole in self._holes)
-        parts = [f"{self.log.head.size - len(self._holes)} entries"]
+        parts = [entries_of(self.log.head.size - len(self._holes))]
         if redacted:
             parts.append(f"{redacted} redacted")
         if len(self._holes) > redacted:

@@ -208,7 +208,9 @@ def _read_key(path: Path, name: str) -> SigningKey:
     if not path.is_file():
         raise NotFoundError(
             f"no private key {path}",
-            remedy="set WORKBENCH_KEYS_DIR to the folder of the keys, or restore it from a backup",
+            remedy="set WORKBENCH_KEYS_DIR to the folder of the keys, or restore it from a backup; "
+            "if they are lost: workbench restore --new-origin (docs/operations.md, The keys are "
+            "lost)",
         )
     _refuse_loose_mode(path.parent)
     _refuse_loose_mode(path)

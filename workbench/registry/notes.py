@@ -22,6 +22,10 @@ _VKEY = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\Z")
 _PRIVATE = re.compile(r"PRIVATE\+KEY\+([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)\n?\Z")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 _NAMES = {ED25519: "an Ed25519", COSIGNATURE: "a witness's cosigning (Ed25519, type 4)"}
+_MADE_BY = {
+    ED25519: "workbench keys new NAME makes a reviewer's; a log's is in its file log.vkey",
+    COSIGNATURE: "workbench keys new NAME --witness makes one; a reviewer's key never cosigns",
+}
 _SIGNATURE_LINE = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/=]+)\Z")
 
 
@@ -95,7 +99,10 @@ def parse_private(text: str, algorithm: bytes) -> tuple[str, bytes]:
     except ValueError:
         data = b""
     if data[:1] != algorithm or len(data) != 33:
-        raise IntegrityError(f"the private key of {name!r} is not {_NAMES[algorithm]} key")
+        raise IntegrityError(
+            f"the private key of {name!r} is not {_NAMES[algorithm]} key",
+            remedy=_MADE_BY[algorithm],
+        )
     if key_id(name, algorithm, public_key(data[1:])).hex() != named_id:
         raise IntegrityError(f"the private key of {name!r} does not have the id {named_id}")
     return name, data[1:]
@@ -166,7 +173,9 @@ def _key_material(text: str, shown: str, algorithm: bytes) -> bytes:
     except ValueError as error:
         raise IntegrityError(f"key {shown!r} is not base64: {error}") from error
     if data[:1] != algorithm or len(data) != 33:
-        raise IntegrityError(f"key {shown!r} is not {_NAMES[algorithm]} key")
+        raise IntegrityError(
+            f"key {shown!r} is not {_NAMES[algorithm]} key", remedy=_MADE_BY[algorithm]
+        )
     return data[1:]
 
 

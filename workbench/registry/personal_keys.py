@@ -36,7 +36,8 @@ def create_personal_key(path: Path, name: str, purpose: Purpose) -> VerifierKey 
     write_once(path, text.encode(), mode=0o600)
     if path.read_bytes() != text.encode():
         raise ConflictError(
-            f"{path} exists: a key file is never overwritten", remedy="name another file"
+            f"{path} exists: a key file is never overwritten",
+            remedy=f"use that key, or workbench keys new {name} --out FILE",
         )
     return key.verifier
 

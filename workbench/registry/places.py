@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from workbench.errors import IntegrityError, NotFoundError, StoreUnavailableError
+from workbench.layout import CONFIG_NAME
 
 MAX_REDIRECTS = 5
+_HEAD = "checkpoint"
 STALL_SECONDS = 30.0
 """How long a server may send nothing."""
 FILE_SECONDS = 300.0
@@ -38,6 +40,9 @@ class Place(Protocol):
     def names(self, below: str) -> list[str] | None:
         """Return the files below a folder, sorted; None where they cannot be listed."""
 
+    def without_log(self) -> NotFoundError:
+        """Return the refusal of a place that holds no published log."""
+
 
 class Folder:
     """Files on this machine."""
@@ -56,7 +61,7 @@ class Folder:
         try:
             with path.open("rb") as file:
                 data = file.read(limit + 1)
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise NotFoundError(f"{name} of the published log is not in {self.path}") from error
         except OSError as error:
             raise IntegrityError(f"{name} of the published log cannot be read: {error}") from error
@@ -66,6 +71,18 @@ class Folder:
         """Return the files below a folder, sorted."""
         paths = sorted((self.path / below).rglob("*"))
         return [path.relative_to(self.path).as_posix() for path in paths if path.is_file()]
+
+    def without_log(self) -> NotFoundError:
+        """Return the refusal, with the folder that was perhaps meant."""
+        inner = self.path / "registry"
+        why, remedy = "", f"name the folder that holds the file {_HEAD}"
+        if (inner / _HEAD).is_file():
+            remedy = f"did you mean {inner}?"
+        elif (self.path.absolute().parent / CONFIG_NAME).is_file():
+            remedy = "workbench publish"
+        elif not self.path.is_dir():
+            why = f": there is no such {'folder' if not self.path.exists() else 'log, only a file'}"
+        return NotFoundError(f"{self.path} holds no published log{why}", remedy=remedy)
 
 
 class Website:
@@ -101,13 +118,20 @@ class Website:
         if name in self._kept:
             return self._kept[name]
         data = _bounded(self._fetched(name, limit), name, limit)
-        if name == "checkpoint":
+        if name == _HEAD:
             self._kept[name] = data
         return data
 
     def names(self, below: str) -> None:  # noqa: ARG002
         """Return None: the web has no list of its files."""
         return
+
+    def without_log(self) -> NotFoundError:
+        """Return the refusal."""
+        return NotFoundError(
+            f"{self._base} holds no published log: {self._base}{_HEAD} is not there",
+            remedy=f"look at the address: it is that of the folder that holds the file {_HEAD}",
+        )
 
     def _fetched(self, name: str, limit: int) -> bytes:
         url = self._base + urllib.parse.quote(name)

@@ -225,7 +225,7 @@ def _says(entry: Entry) -> Iterator[str]:
         ]
         for hypothesis, claim, measured in claims:
             yield f"claim     {_printable(f'{hypothesis}: {claim} on {measured}')}"
-        yield "later     amendments, a withdrawal or a verdict that came later are not in this proof"
+        yield "later     amendments, a withdrawal or a verdict after it are not in this proof"
     elif isinstance(body, Verdict):
         claim = f"{body.hypothesis}: {body.claim} on {body.metric}"
         yield f"verdict   {_printable(claim)} is {body.outcome}"

@@ -73,9 +73,7 @@ class PublishedLog:
         try:
             data = self._place.read(CHECKPOINT, _LIMITS[CHECKPOINT])
         except NotFoundError as error:
-            raise NotFoundError(
-                f"{self._place} holds no published log", remedy="workbench publish"
-            ) from error
+            raise self._place.without_log() from error
         return parse_head(data.decode("utf-8", "replace"))
 
     def notes(self) -> list[str]:

@@ -4,6 +4,7 @@ A redaction is recorded first and the body erased afterwards, so that no body is
 without a reason in the log. What a crash leaves in between is erased when the log is next opened.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -44,6 +45,9 @@ _RESULT = (
 )
 
 
+_PADDED = re.compile(r"0[0-9]{1,6}\Z")
+
+
 def find_entry(source: LogSource, name: str) -> Entry:
     """Return the entry with this number, identifier or leaf hash.
 
@@ -54,7 +58,14 @@ def find_entry(source: LogSource, name: str) -> Entry:
 
     Raises:
         NotFoundError: there is none, or several.
+        InvalidFileError: it is a number as experiments have it, like 0006.
     """
+    if _PADDED.match(name.strip()):
+        raise InvalidFileError(
+            f"{name.strip()} may be experiment {name.strip()} or entry {int(name)}, and what is "
+            "erased is gone for good",
+            remedy=f"write #{int(name)} for the entry; an experiment is erased entry by entry",
+        )
     wanted = name.strip().removeprefix("#").lower()
     found = [entry for entry in source.entries() if _is_named(entry, wanted)]
     if len(found) != 1:

@@ -5,13 +5,15 @@ history would grow under one name. Then `workbench.registry.successor` begins a 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from workbench.errors import ConflictError, IntegrityError, NotFoundError
 from workbench.registry.announcements import announcement
+from workbench.registry.counts import entries_of
 from workbench.registry.entries import Redaction
 from workbench.registry.heads import SignedHead
 from workbench.registry.hidden import hidden_entries
@@ -50,6 +52,25 @@ class Restorable(LogSource, RawLog, Protocol):
 
     def head(self) -> SignedHead:
         """Return the newest signed head."""
+
+
+@contextmanager
+def opened_copy(file: Path, origin: str) -> Iterator[Ledger]:
+    """Open a copy of a SQLite store to read it, and leave nothing new beside it.
+
+    Args:
+        file: the copy; not a store that a process uses.
+        origin: identity of the log that it should hold.
+    """
+    log, index = (file.with_name(file.name + part) for part in ("-wal", "-shm"))
+    made = [part for part in (log, index) if not part.exists()]
+    try:
+        with Ledger.inspect(url=f"sqlite:///{file.resolve()}", origin=origin) as ledger:
+            yield ledger
+    finally:
+        # A reader may not write to the log, so that one which is new has nothing in it.
+        for part in made if log in made else ():
+            part.unlink(missing_ok=True)
 
 
 def restore_store(
@@ -126,11 +147,11 @@ def _last_head(keys: Keys) -> SignedHead:
 def _refuse_older(head: SignedHead, kept: SignedHead) -> None:
     if head.size >= kept.size:
         return
-    missing = f"entry {head.size}"
+    missing, were, they = f"entry {head.size}", "was", "it is"
     if kept.size - head.size > 1:
-        missing = f"entries {head.size} to {kept.size - 1}"
+        missing, were, they = f"entries {head.size} to {kept.size - 1}", "were", "they are"
     raise ConflictError(
-        f"{missing} of log {kept.origin!r} were signed and are not in this copy: they are lost "
+        f"{missing} of log {kept.origin!r} {were} signed and not found in this copy: {they} lost "
         "with the store, and others may have seen their head",
         remedy=f"find a newer copy of the store or of registry/, or {NEW_ORIGIN}",
     )
@@ -151,7 +172,7 @@ def _lost(entries: Sequence[Entry]) -> list[str]:
     """Return what only the lost store had, a line an experiment."""
     missing = [found for found in hidden_entries(entries) if not found.is_redacted]
     counted = Counter((found.entry.subject, found.why) for found in missing)
-    return [f"{subject}: {number} entries, {why}" for (subject, why), number in counted.items()]
+    return [f"{subject}: {entries_of(n)}, {why}" for (subject, why), n in counted.items()]
 
 
 def _fill(source: Restorable, head: SignedHead, *, url: str, keys: Keys) -> str:

@@ -303,7 +303,8 @@ def _warnings(log: Evidence, now: datetime | None) -> Iterator[str]:
     if log.kept is None:
         yield (
             "no kept head was given: that the log was cut back to an older head, or that others "
-            "were shown another log, cannot be excluded"
+            "were shown another log, cannot be excluded; keep the file checkpoint of what you "
+            "verified and give it with --head next time"
         )
     if str(log.key) != str(log.chain.log):
         since = log.chain.history("log")[-1][0]

@@ -4,6 +4,7 @@ A witness keeps a folder of its own. For each log it holds the verifier key that
 the log was first seen, the last head that was cosigned, and the evidence of what was refused.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,8 @@ from workbench.registry.rotation import chain_of
 
 LAST_HEAD = "last-head"
 LOG_KEY = "log.vkey"
+EARLIER_KEYS = "earlier.vkeys"
+"""Keys of the log that were replaced, a line each: a head by one of them is the log's own, too."""
 EVIDENCE = "evidence"
 
 
@@ -77,10 +80,15 @@ def witness(
     # Of two at once, the second compares with what the first has kept: no head is ever taken back.
     with alone_in(folder):
         trusted = _log_key(folder, offered.origin, log_vkey)
-        trusted, head = _signed(log, offered, trusted)
         before = _last_head(folder, offered.origin)
+        try:
+            trusted, head = _signed(log, offered, trusted)
+        except IntegrityError:
+            _refuse_old_key(offered, before, folder)
+            raise
         _check_continues(log, head, before, folder)
         line = key.cosign(head.note, clock())
+        _keep_earlier_keys(log, folder, trusted, is_first=before is None)
         write_atomic(folder / LOG_KEY, f"{trusted}\n".encode())
         write_atomic(folder / LAST_HEAD, head.note.encode())
     return Witnessed(head=head, before=before, cosigned=head.note + line)
@@ -122,6 +130,60 @@ def _signed(
     )
 
 
+def _keep_earlier_keys(
+    log: LogSource, folder: Path, trusted: VerifierKey, *, is_first: bool
+) -> None:
+    """Remember the keys before this one, when the log is first seen and when its key changed."""
+    path = folder / LOG_KEY
+    if not is_first and path.is_file() and path.read_text("utf-8").strip() == str(trusted):
+        return
+    found = _earlier_keys(folder)
+    with contextlib.suppress(IntegrityError):
+        found += [str(key) for _, key in chain_of(log).history("log")]
+    if path.is_file():
+        found.append(path.read_text("utf-8").strip())
+    lines = [f"{vkey}\n" for vkey in dict.fromkeys(found) if vkey != str(trusted)]
+    write_atomic(folder / EARLIER_KEYS, "".join(lines).encode())
+
+
+def _earlier_keys(folder: Path) -> list[str]:
+    path = folder / EARLIER_KEYS
+    return path.read_text("utf-8").split() if path.is_file() else []
+
+
+def _refuse_old_key(offered: SignedHead, before: SignedHead | None, folder: Path) -> None:
+    """Refuse a head by a key that was replaced before the last head was cosigned, and keep both.
+
+    Raises:
+        IntegrityError: it is one, or covers less than was cosigned and no known key signed it.
+    """
+    if before is None:
+        return
+    fewer = f"it had {before.size} entries, now {offered.size}"
+    if any(_is_signed(offered.note, vkey) for vkey in _earlier_keys(folder)):
+        rolled_back = f"{offered.origin!r} was rolled back: {fewer}, under a key replaced since"
+        forked = (
+            f"{offered.origin!r} was forked: a key that was replaced signed {offered.size} "
+            f"entries, after {before.size} were cosigned here"
+        )
+        told = rolled_back if offered.size < before.size else forked
+        raise _with_evidence(folder, before, offered, told)
+    if offered.size < before.size:
+        raise IntegrityError(
+            f"{offered.origin!r} is shown with fewer entries than were cosigned here ({fewer}), "
+            "and no key that is known here signed its head: it was rolled back, or is another's",
+            remedy="do not take a key from it; ask the log's keeper by another way than the log",
+        )
+
+
+def _is_signed(note: str, vkey: str) -> bool:
+    try:
+        verify_head(note, VerifierKey.parse(vkey))
+    except IntegrityError:
+        return False
+    return True
+
+
 def _last_head(folder: Path, origin: str) -> SignedHead | None:
     path = folder / LAST_HEAD
     if not path.is_file():
@@ -149,11 +211,7 @@ def _check_continues(
     try:
         _check_consistent(log, before, head)
     except WorkbenchError as error:
-        kept = _keep_evidence(folder, before, head)
-        raise IntegrityError(
-            f"{error.message}. Not cosigned; both signed heads are in {kept}",
-            remedy="show them to everybody who relies on this log",
-        ) from error
+        raise _with_evidence(folder, before, head, error.message) from error
 
 
 def _check_consistent(log: HashSource, before: SignedHead, head: SignedHead) -> None:
@@ -171,9 +229,13 @@ def _check_consistent(log: HashSource, before: SignedHead, head: SignedHead) -> 
         ) from error
 
 
-def _keep_evidence(folder: Path, before: SignedHead, head: SignedHead) -> Path:
+def _with_evidence(folder: Path, before: SignedHead, head: SignedHead, told: str) -> IntegrityError:
+    """Keep both heads and return the refusal that names them."""
     evidence = folder / EVIDENCE / f"{head_name(before)}-against-{head_name(head)}"
     evidence.mkdir(parents=True, exist_ok=True)
     for name, kept in (("cosigned", before), ("offered", head)):
         write_atomic(evidence / name, kept.note.encode())
-    return evidence
+    return IntegrityError(
+        f"{told}. Not cosigned; both signed heads are in {evidence}",
+        remedy="show them to everybody who relies on this log",
+    )

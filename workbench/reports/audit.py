@@ -1,52 +1,22 @@
 """Every verdict computed again from the record alone, by a reader who trusts nobody."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
 
-from workbench.analysis.claims import Judgement, judge
 from workbench.analysis.forecasts import score
-from workbench.registry.entries import (
-    Exposure,
-    Forecast,
-    ForecastScore,
-    Registration,
-    RunStarted,
-    Verdict,
-)
-from workbench.registry.hidden import essential
+from workbench.registry.entries import Forecast, ForecastScore, SeedValue, Verdict
+from workbench.registry.hidden import HiddenEntry, essential
 from workbench.registry.log import LogSource
-from workbench.registry.proposal import Proposal
 from workbench.reports.audit_changes import frozen_faults, mode_faults
-from workbench.reports.facts import (
-    Cited,
-    ExperimentFacts,
-    experiment_facts,
-    merged_sources,
-    source_of,
-)
+from workbench.reports.audit_looks import check_exposure, check_looks, confirmatory_starts
+from workbench.reports.audit_noise import floor_faults
+from workbench.reports.audit_outcome import check_guardrails, check_outcome
+from workbench.reports.claim import Check, Claim, seeds_of
+from workbench.reports.differences import differs, mapping_differs
+from workbench.reports.facts import Cited, ExperimentFacts, experiment_facts, source_of
 from workbench.reports.findings import AuditFinding
-from workbench.reports.lineage import run_lineages
+from workbench.reports.lineage import RunLineage, run_lineages
 from workbench.reports.narrative import listed
-
-CONTROL, TREATMENT = "control", "treatment"
-_TOLERANCE = 1e-9
-"""Relative; another machine's mathematical library may differ in the last bits."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A verdict with what it must follow from."""
-
-    facts: ExperimentFacts
-    verdict: Cited[Verdict]
-    registration: Cited[Registration]
-    proposal: Proposal
-
-
-Check: TypeAlias = Callable[[Claim], Iterator[str]]
-"""Yields what is wrong; nothing when the claim holds."""
 
 
 def audit_claims(source: LogSource) -> list[AuditFinding]:
@@ -60,8 +30,9 @@ def audit_experiment(facts: ExperimentFacts) -> list[AuditFinding]:
 
     What rests on hidden entries cannot be recomputed: then one finding says so.
     """
-    if facts.hides(Verdict.kind) or (facts.verdict and essential(facts.hidden)):
-        return [_unreadable(facts)]
+    lacking = [*essential(facts.hidden), *([facts.hidden_floor] if facts.hidden_floor else [])]
+    if facts.hides(Verdict.kind) or (facts.verdict and lacking):
+        return [_unreadable(facts, lacking)]
     if facts.verdict is None:
         return []
     if facts.registration is None or facts.proposal is None:
@@ -86,6 +57,7 @@ def _numbered() -> Iterator[tuple[int, tuple[str, Check]]]:
         "outcome follows from the values": check_outcome,
         "guardrails are the registered ones": check_guardrails,
         "forecast scores follow from the forecasts": check_scores,
+        "looks are those of the registered stopping rule": check_looks,
     }
     return iter(enumerate(checks.items(), start=1))
 
@@ -102,9 +74,8 @@ def _finding(claim: Claim, number: int, name: str, check: Check) -> AuditFinding
     )
 
 
-def _unreadable(facts: ExperimentFacts) -> AuditFinding:
+def _unreadable(facts: ExperimentFacts, lacking: Sequence[HiddenEntry]) -> AuditFinding:
     """Return that a verdict was not recomputed; that there is only one shows all the same."""
-    lacking = essential(facts.hidden)
     verdicts = [entry for entry in facts.entries if entry.kind == Verdict.kind]
     several = f"{len(verdicts)} verdicts of one registration; " if len(verdicts) > 1 else ""
     numbers = listed([f"#{found.entry.sequence}" for found in lacking[:3]])
@@ -115,6 +86,7 @@ def _unreadable(facts: ExperimentFacts) -> AuditFinding:
         subject=facts.experiment,
         passed=not several,
         detail=f"{several}NOT RECOMPUTED: it rests on {numbers}{more}, {lacking[0].why}",
+        recomputed=False,
         sources=tuple(source_of(entry) for entry in verdicts),
     )
 
@@ -149,14 +121,18 @@ def check_mode(claim: Claim) -> Iterator[str]:
     yield from mode_faults(facts, claim.verdict.value)
     if claim.verdict.value.mode == "exploratory" and not facts.course.late():
         return
-    used = {seed.run for seeds in claim.verdict.value.values.values() for seed in seeds}
-    parts = [("promotion", facts.promotion.value.mode)] if facts.promotion else []
+    # Whoever explores the same question has runs of the same names: they support nothing, and harm
+    # nothing. What the runs of a verdict must be otherwise is check 5.
+    registered = {start.value.run for start in confirmatory_starts(facts)}
+    used = {seed.run for seed in seeds_of(claim.verdict.value)} - registered
+    parts = [(f"look {look.value.number}", look.value.mode) for look in facts.looks]
+    parts += [("promotion", facts.promotion.value.mode)] if facts.promotion else []
     parts += [(f"run {s.value.run}", s.value.mode) for s in facts.starts if s.value.run in used]
     yield from (f"{what} is {mode}" for what, mode in parts if mode != "confirmatory")
 
 
 def check_rule(claim: Claim) -> Iterator[str]:
-    """3. Claim, interval, α, metric, direction and action are the registered ones."""
+    """3. Claim, interval, stopping, α, metric, direction, action and noise floor are registered."""
     verdict, proposal = claim.verdict.value, claim.proposal
     rule, primary = proposal.decision, proposal.measures.primary
     pairs = {
@@ -168,121 +144,74 @@ def check_rule(claim: Claim) -> Iterator[str]:
         "direction": (verdict.direction, primary.direction),
         "action": (verdict.action, getattr(rule.actions, verdict.outcome)),
     }
+    if not claim.is_older:
+        pairs["stopping"] = (verdict.stopping, rule.stopping)
     for name, (used, registered) in pairs.items():
         if used != registered:
             yield f"{name} {used!r} was registered as {registered!r}"
+    yield from floor_faults(claim)
 
 
 def check_seeds(claim: Claim) -> Iterator[str]:
-    """4. Each arm has one value a registered seed, or the verdict is void."""
-    registration, verdict = claim.registration.value, claim.verdict.value
-    if verdict.outcome == "void":
-        return
-    wanted = list(range(registration.num_seeds))
-    for arm in registration.arms:
-        found = sorted(seed.seed_index for seed in verdict.values.get(arm, []))
+    """4. Each arm has one value a seed that was looked at, or what looked is void."""
+    for look in claim.facts.looks:
+        body = look.value
+        if not body.void_reasons:
+            yield from _seed_faults(claim, body.values, body.num_seeds, f"look {body.number}: ")
+    if claim.verdict.value.outcome != "void":
+        yield from _seed_faults(claim, claim.verdict.value.values, claim.num_seeds, "")
+
+
+def _seed_faults(
+    claim: Claim, values: Mapping[str, Sequence[SeedValue]], num_seeds: int, where: str
+) -> Iterator[str]:
+    wanted = list(range(num_seeds))
+    unknown = set(values) - set(claim.registration.value.arms)
+    if unknown:
+        yield f"{where}arms {sorted(unknown)} were not registered"
+    for arm in claim.registration.value.arms:
+        found = sorted(seed.seed_index for seed in values.get(arm, []))
         if found != wanted:
-            yield f"arm {arm} has seeds {found}, registered were {wanted}"
-        empty = [s.seed_index for s in verdict.values.get(arm, []) if s.value is None]
+            yield f"{where}arm {arm} has seeds {found}, registered were {wanted}"
+        empty = [s.seed_index for s in values.get(arm, []) if s.value is None]
         if empty and claim.proposal.divergence.rule == "arm_void":
-            yield f"arm {arm} has no value for seeds {empty}, which the rule answers with void"
+            yield (
+                f"{where}arm {arm} has no value for seeds {empty}, which the rule answers with void"
+            )
 
 
 def check_runs(claim: Claim) -> Iterator[str]:
-    """5. Each value's run completed, with that checkpoint, from the promoted configuration."""
-    promotion = claim.facts.promotion
-    if promotion is None:
+    """5. Each value's run completed, with that checkpoint, from the promoted configuration.
+
+    A seed without a value is that of a run that diverged.
+    """
+    if claim.facts.promotion is None:
         yield "no promotion"
         return
     runs = {run.run: run for run in run_lineages(claim.facts)}
-    for arm, seeds in claim.verdict.value.values.items():
-        for seed in (s for s in seeds if s.value is not None):
-            run = runs.get(seed.run)
-            if run is None or run.state != "completed" or run.arm != arm:
-                yield f"{seed.run} is not a completed run of arm {arm}"
-                continue
-            configs = {attempt.started.value.config_sha256 for attempt in run.attempts}
-            if configs != {promotion.value.config_sha256.get(arm)}:
-                yield f"{seed.run} did not run the promoted configuration"
-            last = run.attempts[-1].ended
-            if last and last.value.checkpoint_sha256 != seed.checkpoint_sha256:
-                yield f"{seed.run} was judged on a checkpoint that is not its last"
-
-
-def check_exposure(claim: Claim) -> Iterator[str]:
-    """6. The sealed split was read once, before the verdict and after the last run."""
-    opened = [e for e in claim.facts.exposures if e.value.what == "sealed_test"]
-    if not opened:
-        if claim.verdict.value.outcome != "void":
-            yield "no exposure of the sealed test split is recorded"
-        return
-    if len(opened) > 1:
-        yield f"the sealed test split was opened {len(opened)} times"
-    yield from _order_faults(claim, opened[0])
-
-
-def _order_faults(claim: Claim, opened: Cited[Exposure]) -> Iterator[str]:
-    place = opened.sources[0].sequence
-    if place > claim.verdict.sources[0].sequence:
-        yield "the sealed test split was opened after the verdict"
-    starts = confirmatory_starts(claim.facts)
-    late = [s for s in merged_sources(starts) if s.sequence > place]
-    if late:
-        yield f"{len(late)} run attempts started after the sealed test split was opened"
-
-
-def check_outcome(claim: Claim) -> Iterator[str]:
-    """7. The registered rule, applied to the recorded values, gives the recorded verdict."""
     verdict = claim.verdict.value
-    if verdict.void_reasons and verdict.outcome != "void":
-        yield f"{verdict.outcome} although void: {'; '.join(verdict.void_reasons)}"
-    late = claim.facts.course.late()
-    if verdict.outcome == "void" and verdict.void_reasons and not late:
+    told = [(arm, seed) for arm, seeds in verdict.values.items() for seed in seeds]
+    for arm, seed in told:
+        run = runs.get(seed.run)
+        if seed.value is not None:
+            yield from _run_faults(claim, arm, seed, run)
+        elif verdict.outcome != "void" and (run is None or run.state != "diverged"):
+            yield f"{seed.run} has no value, and it did not diverge"
+
+
+def _run_faults(claim: Claim, arm: str, seed: SeedValue, run: RunLineage | None) -> Iterator[str]:
+    if run is None or run.state != "completed" or run.arm != arm:
+        yield f"{seed.run} is not a completed run of arm {arm}"
         return
-    found = recomputed(verdict, claim.proposal)
-    outcome = "void" if late else found.outcome
-    if outcome == "supported" and not all(rail.held for rail in verdict.guardrails):
-        outcome = "refuted"
-    if outcome != verdict.outcome:
-        yield f"recorded {verdict.outcome}, recomputed {outcome}"
-    for name in ("estimate", "lower", "upper", "degrees_of_freedom"):
-        yield from _differs(name, getattr(verdict, name), getattr(found, name))
-
-
-def recomputed(verdict: Verdict, proposal: Proposal) -> Judgement:
-    """Return what the registered rule says of the verdict's values.
-
-    Absent values are left out; `check_seeds` says whether that was allowed.
-    """
-    rule = proposal.decision
-    arms = {
-        arm: [seed.value for seed in verdict.values.get(arm, []) if seed.value is not None]
-        for arm in (CONTROL, TREATMENT)
-    }
-    return judge(
-        arms[CONTROL],
-        arms[TREATMENT],
-        direction=proposal.measures.primary.direction,
-        claim_kind=rule.claim_kind,
-        margin=rule.margin,
-        alpha=rule.alpha,
-    )
-
-
-def check_guardrails(claim: Claim) -> Iterator[str]:
-    """8. Every registered bound was looked at, and held or not as its mean says."""
-    verdict = claim.verdict.value
-    registered = [(rail.metric, rail.at_most) for rail in claim.proposal.measures.guardrails]
-    if [(rail.metric, rail.at_most) for rail in verdict.guardrails] != registered:
-        yield "the guardrails are not the registered ones"
-    for rail in verdict.guardrails:
-        if rail.held != (rail.treatment_mean <= rail.at_most):
-            yield f"guardrail {rail.metric}: {rail.treatment_mean!r} against {rail.at_most!r}"
-        means = verdict.per_metric.get(rail.metric, {})
-        if means:
-            yield from _differs(
-                f"guardrail {rail.metric}", rail.treatment_mean, means.get(TREATMENT)
-            )
+    if run.seed_index != seed.seed_index:
+        yield f"{seed.run} is told as seed {seed.seed_index}, it ran on seed {run.seed_index}"
+    promotion = claim.facts.promotion
+    configs = {attempt.started.value.config_sha256 for attempt in run.attempts}
+    if promotion and configs != {promotion.value.config_sha256.get(arm)}:
+        yield f"{seed.run} did not run the promoted configuration"
+    last = run.attempts[-1].ended
+    if last and last.value.checkpoint_sha256 != seed.checkpoint_sha256:
+        yield f"{seed.run} was judged on a checkpoint that is not its last"
 
 
 def check_scores(claim: Claim) -> Iterator[str]:
@@ -299,13 +228,8 @@ def check_scores(claim: Claim) -> Iterator[str]:
         if target not in forecasts:
             yield f"a score of {target} without a forecast"
             continue
-        yield from _differs(f"observed {target}", recorded.observed, observed.get(target))
+        yield from differs(f"observed {target}", recorded.observed, observed.get(target))
         yield from _score_faults(forecasts[target], recorded)
-
-
-def confirmatory_starts(facts: ExperimentFacts) -> list[Cited[RunStarted]]:
-    """Return the attempts that belong to the registered runs; exploring is free at any time."""
-    return [start for start in facts.starts if start.value.mode == "confirmatory"]
 
 
 def forecasts_after_runs(facts: ExperimentFacts) -> list[str]:
@@ -343,25 +267,6 @@ def _score_faults(forecast: Forecast, recorded: ForecastScore) -> Iterator[str]:
         yield f"coverage of {forecast.target}: recorded {recorded.covered}, found {found.covered}"
     for name in ("error", "interval_score_80", "crps"):
         shown = f"{name} of {forecast.target}"
-        yield from _differs(shown, getattr(recorded, name), getattr(found, name))
-    yield from _mapping_differs(forecast.target, recorded.crps_baselines, found.crps_baselines)
-
-
-def _mapping_differs(
-    target: str, recorded: Mapping[str, float], found: Mapping[str, float]
-) -> Iterator[str]:
-    if set(recorded) != set(found):
-        yield f"baselines of {target}: recorded {sorted(recorded)}, forecast {sorted(found)}"
-    for name in sorted(set(recorded) & set(found)):
-        yield from _differs(f"CRPS of {target} baseline {name}", recorded[name], found[name])
-
-
-def _differs(name: str, recorded: float | None, found: float | None) -> Iterator[str]:
-    if recorded is None and found is None:
-        return
-    if recorded is None or found is None or not _close(recorded, found):
-        yield f"{name}: recorded {recorded!r}, recomputed {found!r}"
-
-
-def _close(first: float, second: float) -> bool:
-    return math.isclose(first, second, rel_tol=_TOLERANCE, abs_tol=1e-12)
+        yield from differs(shown, getattr(recorded, name), getattr(found, name))
+    baselines = f"CRPS of {forecast.target}’s baselines"
+    yield from mapping_differs(baselines, recorded.crps_baselines, found.crps_baselines)

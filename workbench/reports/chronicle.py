@@ -12,11 +12,11 @@ from workbench.reports.sections.events import (
     incidents_section,
 )
 from workbench.reports.sections.hidden import hidden_section, promise_section, shows_work
+from workbench.reports.sections.noise import noise_section
 from workbench.reports.sections.outcome import (
     cost_section,
     forecast_section,
     negative_section,
-    verdict_section,
 )
 from workbench.reports.sections.question import question_section, status_section
 from workbench.reports.sections.record import (
@@ -26,6 +26,7 @@ from workbench.reports.sections.record import (
 )
 from workbench.reports.sections.runs import curves_section, lineage_section, timeline_section
 from workbench.reports.sections.search import search_section
+from workbench.reports.sections.verdict import verdict_section
 from workbench.reports.status import state_of
 
 
@@ -71,11 +72,13 @@ def _hidden_sections(facts: ExperimentFacts) -> tuple[Section, ...]:
 
 def _sections(facts: ExperimentFacts) -> tuple[Section, ...]:
     hidden, changes = hidden_section(facts), changes_section(facts)
+    noise = noise_section(facts)
     return (
         status_section(facts),
         *([hidden] if hidden else []),
         question_section(facts),
         *([changes] if changes else []),
+        *([noise] if noise else []),
         *_work_sections(facts),
     )
 

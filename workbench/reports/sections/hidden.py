@@ -18,8 +18,7 @@ def hidden_section(facts: ExperimentFacts) -> Section | None:
     total = count(len(facts.hidden), "entry", "entries")
     text = (
         f"The content of {total} is not in this log’s public copy. Time, kind, author and the hash "
-        "of the content are: nothing was removed from the count, and what is revealed later must "
-        "give the same hash."
+        f"of the content are: nothing was removed from the count. {_later(facts.hidden)}"
     )
     blocks: list[Block | None] = [
         say(text),
@@ -31,6 +30,17 @@ def hidden_section(facts: ExperimentFacts) -> Section | None:
         ),
     ]
     return section("hidden", "Hidden entries", blocks)
+
+
+def _later(hidden: Sequence[HiddenEntry]) -> str:
+    """Return what can still become of the content."""
+    gone = "was erased with the random bytes that the hash needs: nobody can show it any more."
+    if all(found.is_redacted for found in hidden):
+        return f"It {gone}"
+    held = "What is revealed later must give the same hash"
+    if any(found.is_redacted for found in hidden):
+        return f"{held}; what was redacted {gone}"
+    return f"{held}."
 
 
 def _rows(hidden: Sequence[HiddenEntry]) -> list[Row]:
@@ -48,7 +58,15 @@ def promise_section(facts: ExperimentFacts) -> Section:
     sources = (source_of(promise),) if promise else ()
     told = [line("State", *(clause(text, sources) for text in state_texts(facts)))]
     if promise is not None:
+        erased = any(
+            found.is_redacted and found.entry.leaf == promise.leaf for found in facts.hidden
+        )
         text = "What was registered is bound by this hash, and can be shown to be it:"
+        if erased:
+            text = (
+                "What was registered had this hash; it was erased with the random bytes that the "
+                "hash needs, and can no longer be shown to be it:"
+            )
         told.append(line("Commitment", clause(text, sources, code=promise.leaf)))
     if shows_work(facts):
         text = (
