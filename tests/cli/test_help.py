@@ -39,6 +39,23 @@ def test_help_fits_80_columns_and_says_something(workbench: Command, command: st
     assert said.err == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "choices"),
+    [
+        (["amend"], "clarification, error, infeasible, new_information, external"),
+        (["redact"], "personal_data, secret, licence, legal_order, other"),
+        (["keys", "rotate"], "scheduled, owner_change, compromise"),
+    ],
+)
+def test_help_lists_choices_in_whole_words(
+    workbench: Command, arguments: list[str], choices: str
+) -> None:
+    said = workbench(*arguments, "--help")
+    assert not re.search(r"<[^>\s]*\s", said.out)
+    words = re.sub(r"[│\s]+", " ", said.out)
+    assert choices in words
+
+
 def test_no_argument_is_help(workbench: Command) -> None:
     assert "Usage" in workbench().out
 

@@ -25,7 +25,7 @@ from workbench.cli import main, noise
 @contextmanager
 def waiting():
     repeats = 0
-    def progress(task, done, total, detail=""):
+    def progress(task, done, total, detail="", *, ended=False):
         nonlocal repeats
         repeats = done if task == "repeats" else repeats
         if (task, repeats, done) == ("steps", 1, 6):
@@ -50,7 +50,9 @@ def test_noise_of_a_recipe_prints_the_spreads(
     registered_lab: LabFolder, workbench: Command, train: Training
 ) -> None:
     said = workbench("noise", RECIPE_PATH, "--scale", "s1", lab=registered_lab)
-    assert (said.code, said.err) == (0, "")
+    assert said.code == 0
+    told = [line.split("  ")[:2] for line in said.err.splitlines()]
+    assert told == [[f"repeats {i + 1}/10", f"seed-{i} completed"] for i in range(10)]
     (entry,) = registered_lab.entries("noise_floor")
     assert entry.subject == "recipe:tiny@1"
     lines = said.out.splitlines()

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.labs import LabFolder
+from tests.labs import SUBJECT, LabFolder
 from workbench.experiments.filing import propose
 from workbench.experiments.health import ExperimentHealth
 from workbench.layout import Layout
 from workbench.registry.entries import DataState
 from workbench.registry.ledger import Ledger
+from workbench.scaffold.demo import with_lines
 from workbench.scaffold.lab import write_lab
 
 ORIGIN = "example.org/lab"
@@ -137,12 +138,25 @@ def diverged_stage(
     return lab
 
 
+OWNED_UP = {
+    "none": "what is explored in this lab",
+    'foreknowledge: "related_results"': 'foreknowledge: "these_outcomes"',
+}
+
+
+def rewrite(lab: LabFolder, lines: dict[str, str]) -> None:
+    file = lab.root / "experiments" / SUBJECT / "proposal.md"
+    file.write_text(with_lines(file.read_text("utf-8"), lines), "utf-8")
+    lab.commit()
+
+
 @pytest.fixture(scope="session")
 def explored_stage(
     filed_stage: LabFolder, one_thread: None, tmp_path_factory: pytest.TempPathFactory
 ) -> LabFolder:
-    """An unregistered proposal, explored up to full scale."""
+    """An unregistered proposal that says that it is explored, up to full scale."""
     lab = filed_stage.copy(tmp_path_factory.mktemp("explored"))
+    rewrite(lab, OWNED_UP)
     for step in ("sweep", "promote", "run"):
         getattr(lab.open(), step)("1", exploratory=True)
     return lab
@@ -173,7 +187,9 @@ def interrupted_stage(
     dead = tmp_path_factory.mktemp("dead")
     seen: list[ExperimentHealth] = []
 
-    def stop(task: str, done: float, total: float, detail: str = "") -> None:
+    def stop(
+        task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
         if (task, done) == ("control/seed-1", 5):
             seen.append(lab.open().health("1"))
             lab.copy(dead)

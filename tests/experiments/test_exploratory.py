@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from tests.experiments.conftest import OWNED_UP, rewrite
 from tests.labs import SUBJECT, LabFolder
-from workbench.errors import ConflictError, NotRegisteredError
+from workbench.errors import ConflictError, InvalidFileError, NotRegisteredError
 from workbench.experiments.summaries import SweepReport
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -56,6 +57,38 @@ def test_explored_experiment_has_no_verdict_neither_before_nor_after_a_registrat
     assert explored_lab.bodies("exposure") == []
     (status,) = lab.status()
     assert status.stage == "registered"
+
+
+@pytest.mark.parametrize(
+    ("field", "remedy"),
+    [("foreknowledge", "these_outcomes"), ("pilots_seen", "exploratory runs, entries 2 to ")],
+)
+def test_explored_experiment_that_claims_to_know_nothing_is_refused(
+    explored_lab: LabFolder, field: str, remedy: str
+) -> None:
+    before = {new: old for old, new in OWNED_UP.items()}
+    line = next(new for new in before if new.startswith(field) == (field == "foreknowledge"))
+    rewrite(explored_lab, {line: before[line]})
+    (fault,) = explored_lab.open().check("1").faults
+    assert fault.message.startswith(f"{field} ")
+    assert "this lab's log holds 19 outcomes of this very experiment (entries 2 to " in (
+        fault.message
+    )
+    assert "6 at full scale" in fault.message
+    assert remedy in fault.remedy
+    size = len(explored_lab.entries())
+    with pytest.raises(InvalidFileError, match="1 fault"):
+        explored_lab.open().register("1")
+    assert len(explored_lab.entries()) == size
+
+
+def test_explored_experiment_that_owns_up_is_sound_and_stays_so_when_registered(
+    explored_lab: LabFolder,
+) -> None:
+    lab = explored_lab.open()
+    assert lab.check("1").faults == ()
+    lab.register("1")
+    assert lab.check("1").faults == ()
 
 
 def test_explored_folders_are_apart_from_the_confirmatory_ones(explored_lab: LabFolder) -> None:

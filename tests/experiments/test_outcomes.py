@@ -187,7 +187,9 @@ def test_run_at_work_shows_the_trend_of_its_loss_and_not_its_level(
 ) -> None:
     told: list[str] = []
 
-    def hear(task: str, done: float, total: float, detail: str = "") -> None:
+    def hear(
+        task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
         if task.startswith(("control/", "treatment/")):
             told.append(detail)
 

@@ -306,10 +306,10 @@ def promoted(log: MemoryLog, proposal: str) -> dict[str, Forecast]:
     return _forecasts(log)
 
 
-def exploratory_log() -> MemoryLog:
+def exploratory_log(subject: str = "recipe:mixture@1") -> MemoryLog:
     """Return a log with an exploratory sweep alone."""
     log = MemoryLog()
-    _sweep(log, "exploratory", subject="recipe:mixture@1")
+    _sweep(log, "exploratory", subject=subject)
     return log
 
 

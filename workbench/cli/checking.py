@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from workbench.cli.show import print_json, print_table, say
+from workbench.cli.show import print_json, print_table, say, say_wrapped
 from workbench.experiments.checking import Checked, Plan
 from workbench.experiments.precedents import Precedent
 from workbench.experiments.reachability import RuleReach
@@ -112,7 +112,8 @@ def print_checked(checked: Checked, *, as_json: bool) -> None:
             raise typer.Exit(3)
         return
     for warning in checked.warnings:
-        say(f"warning  {warning}")
+        for line in f"warning  {warning}".splitlines():
+            say_wrapped(line)
     print_overlaps(checked.overlaps)
     if checked.rule is not None:
         for rule in (checked.rule, *checked.family):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from workbench.cli.show import print_table, say
+from workbench.cli.show import print_table, say, say_wrapped
 from workbench.experiments.summaries import LookLine
 from workbench.registry.entries import Forecast, Promotion, Verdict
 from workbench.registry.log import Entry
@@ -34,7 +34,9 @@ def print_promotion(entry: Entry, forecasts: Sequence[Forecast]) -> bool:
         say(screened)
     for change in body.changes:
         mark = "DEVIATION" if change.deviation else "scaled"
-        say(f"  {mark}  {change.key}: {change.proxy} -> {change.full}  ({change.explained_by})")
+        say_wrapped(
+            f"  {mark}  {change.key}: {change.proxy} -> {change.full}  ({change.explained_by})"
+        )
     for forecast in forecasts:
         within = next((i for i in forecast.intervals if i.level == 80), None)
         bounds = f", 80 % within [{within.lower:.4f}, {within.upper:.4f}]" if within else ""

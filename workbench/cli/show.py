@@ -1,4 +1,4 @@
-"""What commands print with: results on stdout, progress on stderr and only on a terminal.
+"""What commands print with: results on stdout, progress on stderr.
 
 Rich is imported where it is used, so that ``--help`` starts in a blink.
 """
@@ -9,10 +9,11 @@ import re
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import typer
 
@@ -70,15 +71,21 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def print_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], *, shortened: str = ""
-) -> None:
+def say_labelled(label: str, text: str) -> None:
+    """Print a label and, beside it, a text folded at 80 columns but never inside a word."""
+    for line in textwrap.wrap(
+        text or "-", 80, initial_indent=f"  {label:<11}", subsequent_indent=" " * 13,
+        break_long_words=False, break_on_hyphens=False,
+    ):  # fmt: skip
+        say(line)
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table without boxes, which reads well at 80 columns and in a log.
 
     Args:
         headings: One a column.
         rows: Cells of each line.
-        shortened: The column that is cut at 24 characters, with an ellipsis.
     """
     from rich.console import Console
     from rich.table import Table
@@ -87,10 +94,7 @@ def print_table(
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
-        narrow = heading == shortened
-        width = 24 if narrow and not console.width > 100 else None
-        overflow: Literal["ellipsis", "fold"] = "ellipsis" if narrow else "fold"
-        table.add_column(heading, overflow=overflow, no_wrap=narrow, max_width=width)
+        table.add_column(heading, overflow="fold")
     for row in rows:
         # As text, never as markup: a title may hold brackets.
         table.add_row(*(Text(shown(cell)) for cell in row))
@@ -132,13 +136,16 @@ def read_text(path: Path) -> str:
 
 @contextmanager
 def live_progress() -> Iterator[Progress]:
-    """Show one bar a task on stderr; nothing when stderr is not a terminal."""
+    """Show one bar a task on stderr; where that is no terminal, a line for each that ended."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Display
 
     console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _lines(time.monotonic())
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -146,16 +153,31 @@ def live_progress() -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[detail]}", style="dim"),
     )
-    hidden = not console.is_terminal
-    with Display(*columns, console=console, transient=True, disable=hidden) as display:
+    with Display(*columns, console=console, transient=True) as display:
         tasks: dict[str, TaskID] = {}
 
-        def report(task: str, done: float, total: float, detail: str = "") -> None:
+        def report(
+            task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+        ) -> None:
+            del ended
             if task not in tasks:
                 tasks[task] = display.add_task(escape(task), total=total, detail="")
             display.update(tasks[task], completed=done, total=total, detail=escape(detail))
 
         yield report
+
+
+def _lines(began: float) -> Progress:
+    """Return what writes a line on stderr for every trial, re-run and run that ended."""
+
+    def report(
+        task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
+        if ended:
+            took = seconds(time.monotonic() - began)
+            typer.echo(f"{task} {done:g}/{total:g}  {detail}  ({took})", err=True)
+
+    return report
 
 
 def seconds(value: float) -> str:

@@ -12,6 +12,7 @@ from workbench.experiments.identity import NOT_IN_FORCE
 from workbench.experiments.locks import at_rest
 from workbench.experiments.planned_rules import decision_of
 from workbench.experiments.registered import registered, registration_body
+from workbench.experiments.stated_power import stated_power
 from workbench.experiments.unraced import Wanted, append_unraced
 from workbench.layout import Layout
 from workbench.proxies.document_changes import (
@@ -206,6 +207,7 @@ def _body(
         control=checked.recipe.control(),
         data=corpus,
         num_seeds=checked.proposal.design.seeds,
+        power=stated_power(checked),
     )
 
 

@@ -166,7 +166,8 @@ class Campaign:
     def _proxy_progress(self, what: str) -> Callable[[ProxyProgress], None]:
         def show(state: ProxyProgress) -> None:
             best = "" if state.best is None else f", best {state.best:.4f}"
-            self.progress(what, state.done, state.total, f"{state.name}{best}")
+            ended = state.loss is None
+            self.progress(what, state.done, state.total, f"{state.name}{best}", ended=ended)
             self.progress("steps", state.step, state.steps, "")
 
         return show

@@ -20,6 +20,7 @@ from workbench.experiments.draft import (
     recipe_draft,
 )
 from workbench.experiments.floor_faults import control_fingerprint
+from workbench.experiments.foreknown import explored, unstated
 from workbench.experiments.identity import identity_faults, registered_changes
 from workbench.experiments.planned_rules import POWER, PlannedRule
 from workbench.experiments.precedents import Precedent, precedents, question_of
@@ -131,6 +132,8 @@ def check(
     if source is not None:
         between += identity_faults(documents, source)
         warnings += registered_changes(folder.name, documents, source)
+        if draft is not None:
+            between += unstated(draft, explored(source, folder.name))
     rules = _rules(draft, recipe, full, source, folder.name)
     if draft is not None:
         between += contradictions.embargo(draft, today)

@@ -58,8 +58,9 @@ def with_full(draft: ProposalDraft, recipe: RecipeDraft, full: FullDraft) -> Ite
             f"extends {full.extends!r}, but the proposal's recipe is {recipe.identity!r}",
             f'write extends: "{recipe.identity}", or name the other recipe in sweep.recipe',
         )
+    # Also of a base with faults of its own: they hide the values, but not the keys.
+    yield from override_faults(document, ("overrides",), recipe.base, searched=recipe.space)
     if recipe.base is not None:
-        yield from override_faults(document, ("overrides",), recipe.base, searched=recipe.space)
         yield from _scaling_rules(draft, recipe.base, full)
         yield from _vocabulary(recipe, full)
 

@@ -7,6 +7,7 @@ from workbench.errors import Fault
 from workbench.experiments.draft import (
     CLAIM,
     EXPECTED,
+    SEEDS,
     ClaimDraft,
     FullDraft,
     ProposalDraft,
@@ -15,6 +16,8 @@ from workbench.experiments.noise import Noise
 from workbench.proxies.recipe import Recipe
 from workbench.proxies.recipe_faults import training_flops
 
+FEWEST_SEEDS = 3
+"""Below it, the form's own words advise against the interval."""
 MARGIN_IN_SPREADS = 2
 """Spreads between seeds below which a margin asks about less than what a change of seed does."""
 NO_PILOTS = ("none", "no", "nothing", "keine")
@@ -25,6 +28,7 @@ def about_proposal(draft: ProposalDraft) -> Iterator[Fault]:
     yield from _undecided(draft)
     yield from _expectation(draft)
     yield from _foreknowledge(draft)
+    yield from _seeds(draft)
     yield from _alpha(draft)
 
 
@@ -162,6 +166,17 @@ def _foreknowledge(draft: ProposalDraft) -> Iterator[Fault]:
     if draft.foreknowledge == "pilot_outcomes" and pilots in NO_PILOTS:
         message = f"foreknowledge is of pilots, but pilots_seen says {draft.pilots_seen!r}"
         yield draft.document.fault(("pilots_seen",), message, "name the pilots")
+
+
+def _seeds(draft: ProposalDraft) -> Iterator[Fault]:
+    if draft.seeds is not None and draft.seeds < FEWEST_SEEDS:
+        runs = "1 run" if draft.seeds == 1 else f"{draft.seeds} runs"
+        yield draft.document.fault(
+            SEEDS,
+            f"seeds {draft.seeds}: an arm's spread is estimated from {runs}, so that the interval "
+            "is very wide or there is none",
+            f"write {FEWEST_SEEDS} or more",
+        )
 
 
 def _alpha(draft: ProposalDraft) -> Iterator[Fault]:

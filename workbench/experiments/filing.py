@@ -14,6 +14,7 @@ from workbench.experiments.embargoes import embargo_terms, impose, standing_emba
 from workbench.experiments.identity import identity_faults
 from workbench.experiments.locks import filing_lock
 from workbench.experiments.registered import anchor_entry, registration_entry, seeds_of
+from workbench.experiments.stated_power import stated_power
 from workbench.experiments.unraced import Wanted, append_unraced
 from workbench.layout import Layout, slug
 from workbench.proxies.recipe import Recipe, dotted
@@ -25,12 +26,11 @@ from workbench.registry.entries import (
     CodeState,
     DataState,
     Registration,
-    StatedPower,
 )
 from workbench.registry.heads import SignedHead
 from workbench.registry.ledger import Ledger
 from workbench.registry.located import REORDERING, decode
-from workbench.registry.log import Entry
+from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import Proposal
 from workbench.registry.provenance import (
     NO_COMMIT,
@@ -42,7 +42,9 @@ from workbench.registry.provenance import (
 from workbench.scaffold.forms import Form, Override, full_text, proposal_text
 from workbench.scaffold.lab import DEFAULT_RECIPE
 
-__all__ = ["Checked", "Plan", "Receipt", "check", "freeze", "propose", "register"]
+__all__ = [
+    "Checked", "Plan", "Receipt", "check", "freeze", "propose", "refuse_registering", "register",
+]  # fmt: skip
 
 ARMS = ("control", "treatment")
 OUTPUTS = ("registry", "reports")
@@ -174,6 +176,27 @@ def register(
         return _anchored(ledger, entry, plan=checked.plan, warnings=checked.warnings)
 
 
+def refuse_registering(layout: Layout, experiment: str, source: LogSource) -> None:
+    """Refuse what `register` would refuse whatever the corpus is, before that is built.
+
+    Raises:
+        ConflictError: registered already, outside git, or with uncommitted changes.
+    """
+    earlier = registration_entry(source, experiment)
+    if earlier is None:
+        _committed_code(layout)
+    elif anchor_entry(source, earlier) is not None:
+        raise _registered_already(earlier)
+
+
+def _registered_already(registration: Entry) -> ConflictError:
+    return ConflictError(
+        f"{registration.subject} was registered at {registration.time} "
+        f"(entry {registration.sequence})",
+        remedy='workbench status; for another plan: workbench propose "a title"',
+    )
+
+
 def _completed(ledger: Ledger, registration: Entry) -> Receipt:
     if anchor_entry(ledger, registration) is not None:
         _refuse_registered(registration)
@@ -182,11 +205,7 @@ def _completed(ledger: Ledger, registration: Entry) -> Receipt:
 
 def _refuse_registered(registration: Entry | None) -> None:
     if registration is not None:
-        raise ConflictError(
-            f"{registration.subject} was registered at {registration.time} "
-            f"(entry {registration.sequence})",
-            remedy='workbench status; for another plan: workbench propose "a title"',
-        )
+        raise _registered_already(registration)
 
 
 def _anchored(
@@ -242,19 +261,7 @@ def _frozen(
         num_seeds=proposal.design.seeds,
         host=host(),
         approvals=approvals,
-        power=_stated_power(checked),
-    )
-
-
-def _stated_power(checked: Checked) -> StatedPower | None:
-    rule = checked.rule
-    if rule is None or rule.power is None or rule.noise is None:
-        return None
-    return StatedPower(
-        effect=rule.effect,
-        noise_sd=rule.noise.sd,
-        noise_source=f"{rule.noise.origin}: {rule.noise.source}",
-        chances={o.outcome: o.if_effect for o in rule.outcomes if o.if_effect is not None},
+        power=stated_power(checked),
     )
 
 

@@ -80,6 +80,8 @@ class Repeats:
                 self.progress("repeats", index, num_runs)
                 if index not in ended or ended[index].state == "failed":
                     ended[index] = self._run(index)
+                    state = f"seed-{index} {ended[index].state}"
+                    self.progress("repeats", index + 1, num_runs, state, ended=True)
             self.progress("repeats", num_runs, num_runs)
             body = self._floor([ended[index] for index in sorted(ended)])
             earlier = same_floor(self.ledger, body)

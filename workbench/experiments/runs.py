@@ -243,7 +243,7 @@ class Runner:
         record_end(self.ledger, self.plan, attempt, folder, ending)
         status: Literal["FINISHED", "FAILED"] = "FINISHED" if outcome == "completed" else "FAILED"
         self.tracker.finish(attempt.started.mlflow_run, status, outcome=outcome)
-        self.progress(run, config.steps, config.steps, outcome)
+        self.progress(run, config.steps, config.steps, outcome, ended=True)
 
     def _end(
         self,

@@ -123,10 +123,12 @@ class Filing(OpenedLab):
             InvalidFileError: the files have faults, of which it carries all, or the embargo has.
             ConflictError: registered already, outside git or with uncommitted changes.
         """
-        from workbench.experiments.filing import register
+        from workbench.experiments.filing import refuse_registering, register
 
         checked = self.check(number)
         checked.require()
+        # A corpus takes seconds or hours: what is refused anyhow is refused before.
+        refuse_registering(self.layout, checked.experiment, self.source())
         if checked.recipe is None:
             raise InvalidFileError(f"{checked.experiment} has no recipe")
         state = self._data(checked.recipe.corpus, progress)

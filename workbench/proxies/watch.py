@@ -24,6 +24,7 @@ class ProxyProgress:
     steps: int
     """Of the proxy under way."""
     loss: float | None
+    """Of the step; None when the proxy has ended."""
     counts: Mapping[str, int]
     """Ended proxies by state."""
     best: float | None

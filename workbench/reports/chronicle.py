@@ -11,7 +11,7 @@ from workbench.reports.sections.events import (
     deviations_section,
     incidents_section,
 )
-from workbench.reports.sections.hidden import hidden_section, promise_section
+from workbench.reports.sections.hidden import hidden_section, promise_section, shows_work
 from workbench.reports.sections.noise import noise_section
 from workbench.reports.sections.outcome import (
     cost_section,
@@ -59,9 +59,15 @@ def chronicle(facts: ExperimentFacts) -> Chronicle:
 
 
 def _hidden_sections(facts: ExperimentFacts) -> tuple[Section, ...]:
-    """Return what everybody may know of an experiment whose promise is hidden."""
-    found = (promise_section(facts), hidden_section(facts), record_section(facts))
-    return tuple(part for part in found if part is not None)
+    """Return what everybody may know of an experiment whose promise is hidden.
+
+    What was done under it and what it led to stay, as far as this reader has them.
+    """
+    hidden = hidden_section(facts)
+    found = (promise_section(facts), *([hidden] if hidden else []))
+    if not shows_work(facts):
+        return (*found, record_section(facts))
+    return (*found, *_work_sections(facts))
 
 
 def _sections(facts: ExperimentFacts) -> tuple[Section, ...]:
@@ -73,6 +79,12 @@ def _sections(facts: ExperimentFacts) -> tuple[Section, ...]:
         question_section(facts),
         *([changes] if changes else []),
         *([noise] if noise else []),
+        *_work_sections(facts),
+    )
+
+
+def _work_sections(facts: ExperimentFacts) -> tuple[Section, ...]:
+    return (
         lineage_section(facts),
         timeline_section(facts),
         curves_section(facts),

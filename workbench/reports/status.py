@@ -89,6 +89,13 @@ def status_lines(facts: ExperimentFacts) -> tuple[Line, ...]:
     return (
         _question(facts),
         line("State", *_state(facts)),
+        *result_lines(facts),
+    )
+
+
+def result_lines(facts: ExperimentFacts) -> tuple[Line, ...]:
+    """Return what came of it: result, forecast, cost."""
+    return (
         line("Result", *_result(facts)),
         line("Forecast", *_forecast(facts)),
         _cost(facts, bill(facts)),
@@ -127,14 +134,30 @@ def _state(facts: ExperimentFacts) -> list[Clause]:
 
 
 def _amended(facts: ExperimentFacts) -> list[Clause]:
-    """Return that the promise was changed, and what that means; nothing if it was not."""
+    """Return what was tried before the promise, and that it was changed; nothing if neither."""
     if not facts.course.amendments:
-        return []
+        return _explored(facts)
     late = len(facts.course.late())
     when = f"{late} of them after outcomes were seen: exploratory" if late else "in time"
     text = f"Amended {count(len(facts.course.amendments), 'time')}, {when}."
     sources = [source_of(amendment.entry) for amendment in facts.course.amendments]
-    return [clause(text, sources)]
+    return [*_explored(facts), clause(text, sources)]
+
+
+def _explored(facts: ExperimentFacts) -> list[Clause]:
+    """Return that the same was explored before it was registered; nothing if it was not."""
+    promise = facts.course.registration
+    before = [
+        entry
+        for entry in facts.entries
+        if promise is not None
+        and entry.sequence < promise.sequence
+        and getattr(entry.body, "mode", "") == "exploratory"
+    ]
+    if not before:
+        return []
+    text = f"Explored before it was registered: {count(len(before), 'entry', 'entries')}."
+    return [clause(text, [source_of(before[0]), source_of(before[-1])])]
 
 
 def _progress(facts: ExperimentFacts, state: str) -> Clause:

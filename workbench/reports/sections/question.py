@@ -64,7 +64,7 @@ def question_section(facts: ExperimentFacts) -> Section:
             *_rule(proposal, sources),
             *_family(proposal, sources),
             *_noise_floor(facts),
-            *_power(registration),
+            *_power(facts),
         ),
         table(
             "What happens on each outcome.",
@@ -178,17 +178,24 @@ def _noise_floor(facts: ExperimentFacts) -> list[Line]:
     return [line("Noise floor", clause(sentence(what), facts.noise_floor.sources))]
 
 
-def _power(registration: Cited[Registration]) -> list[Line]:
-    """Return what the rule was expected to say; nothing where that was not computed."""
-    power, sources = registration.value.power, registration.sources
-    if power is None:
+def _power(facts: ExperimentFacts) -> list[Line]:
+    """Return what the rule is expected to say; nothing where that was never computed.
+
+    Where an amendment gives no chances of its own, those of the registration stand as outdated.
+    """
+    stated = facts.registration
+    outdated = ""
+    if stated is not None and stated.value.power is None and facts.course.amendments:
+        stated, outdated = facts.original, " (of the rule as first registered, not as amended)"
+    if stated is None or stated.value.power is None:
         return []
+    power, sources = stated.value.power, stated.sources
     told = listed([f"{outcome} {percent(chance, 0)}" for outcome, chance in power.chances.items()])
     text = (
         f"if the improvement is truly {signed(power.effect)}: {told}; seeds of an arm vary by "
         f"{significant(power.noise_sd)} ({power.noise_source})"
     )
-    return [line("Expected of the rule", clause(sentence(text), sources))]
+    return [line("Expected of the rule", clause(sentence(f"{text}{outdated}"), sources))]
 
 
 def _divergence(proposal: Proposal) -> str:
