@@ -152,6 +152,8 @@ def _other_time(proof: LogProof) -> LogProof:
         (lambda p: replace(p, extra=b""), "form"),
         (lambda p: replace(p, extra=b"{"), "form"),
         (lambda p: replace(p, extra=b"[]"), "form"),
+        (lambda p: replace(p, extra=b"[" * 100_000), "form"),
+        (lambda p: replace(p, extra=b"9" * 10_000), "form"),
         (_changed_extra(surplus="x"), "form"),
         (_changed_extra(envelope="\ud800"), "form"),
         (

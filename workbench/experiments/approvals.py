@@ -137,7 +137,7 @@ def unapproved_by(source: LogSource, experiment: str, key: SigningKey) -> tuple[
 def given_in(source: LogSource, experiment: str, text: str) -> tuple[Given, ...]:
     """Return the approvals of a file that a reviewer made elsewhere, verified.
 
-    Those that the log has already are left out.
+    Those that the log has already, or the file twice, are left out.
 
     Raises:
         NotRegisteredError: the experiment is not registered.
@@ -148,7 +148,7 @@ def given_in(source: LogSource, experiment: str, text: str) -> tuple[Given, ...]
     rule = _required_rule(_required_registration(source, experiment))
     refuse_withdrawn(course_of(source, experiment), experiment)
     made = {promise.entry.leaf: promise for promise in approvals_of(source, experiment)}
-    found: list[Given] = []
+    found: dict[tuple[str, str], Given] = {}
     for note, leaf in approval_notes(text):
         promise = made.get(leaf)
         if promise is None:
@@ -160,8 +160,9 @@ def given_in(source: LogSource, experiment: str, text: str) -> tuple[Given, ...]
             )
         reviewer = reviewer_of(note, rule, source.origin, leaf)
         if reviewer in promise.missing:
-            found.append(Given(reviewer=reviewer, promise=promise.entry, note=note))
-    return tuple(found)
+            given = Given(reviewer=reviewer, promise=promise.entry, note=note)
+            found.setdefault((reviewer, leaf), given)
+    return tuple(found.values())
 
 
 def record(ledger: Ledger, given: Sequence[Given]) -> list[Entry]:

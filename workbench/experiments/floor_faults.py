@@ -22,9 +22,9 @@ def control_fingerprint(recipe: Recipe | None, full: FullScale | None) -> str | 
         return None
     try:
         config = full.config(recipe, recipe.control())
-    except ValueError:
+        return fingerprint(config.model_dump(mode="json"))
+    except ValueError:  # also of a number that no record can hold, which is told as too large
         return None
-    return fingerprint(config.model_dump(mode="json"))
 
 
 def usable_floors(draft: ProposalDraft, source: LogSource | None) -> Mapping[str, FloorOfRule]:

@@ -287,7 +287,7 @@ class _Checked:
             value = parse_json(self.proof.extra)
             canonical_json(value)  # refuses what UTF-8 cannot carry
             return Extra.model_validate(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             shown = " ".join(str(error).split())[:200]
             raise IntegrityError(
                 f"its extra data is not what `workbench proof` writes: {shown}"
