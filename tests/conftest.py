@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests import labs
+from tests import disks, labs
 from tests.labs import LabFolder
 
 ROOT = Path(__file__).parents[1]
 # As the command line sets it (docs/decisions/0006); torch reads it when it is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
+def pytest_sessionstart() -> None:
+    disks.remove_abandoned()
 
 
 @pytest.fixture(scope="session")

@@ -46,15 +46,31 @@ def server() -> Iterator[str]:
             shutil.chown(folder, "postgres", "postgres")
         data = folder / "data"
         _run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale")
-        # No port: parallel servers never meet, and nobody outside this machine gets in.
-        options = f"-c listen_addresses='' -c unix_socket_directories={folder}"
-        _run("pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start")
+        url = f"postgresql://postgres@/postgres?host={folder}"
+        start(url)
         try:
-            yield f"postgresql://postgres@/postgres?host={folder}"
+            yield url
         finally:
-            _run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+            stop(url, "immediate")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def start(url: str) -> None:
+    """Start a throw-away server that was stopped."""
+    folder = _folder(url)
+    # No port: parallel servers never meet, and nobody outside this machine gets in.
+    options = f"-c listen_addresses='' -c unix_socket_directories={folder}"
+    _run("pg_ctl", "-D", folder / "data", "-w", "-l", folder / "log", "-o", options, "start")
+
+
+def stop(url: str, how: str) -> None:
+    """Stop a throw-away server: ``fast`` ends its clients, ``immediate`` is as good as a crash."""
+    _run("pg_ctl", "-D", _folder(url) / "data", "-w", "-m", how, "stop")
+
+
+def _folder(url: str) -> Path:
+    return Path(url.partition("host=")[2])
 
 
 def _run(program: str, *arguments: str | Path) -> None:

@@ -62,7 +62,8 @@ def test_quick_demo_runs_the_loop_to_a_verified_chronicle(tmp_path: Path) -> Non
     assert stranger.returncode == 0, stranger.stdout
     assert workbench("chronicle", "--check", folder=lab).returncode == 0
     (status,) = json.loads(workbench("status", "--json", folder=lab).stdout)
-    assert status["stage"] in ("decided", "promoted")
+    assert status["stage"] == "decided"
+    assert "\nSUPPORTED  H1: superior(0.02)\n" in demo.stdout
     check_mlflow(lab)
 
 

@@ -124,10 +124,24 @@ def test_register_interrupted_before_its_anchor_goes_on(
         lab.register("1")
 
 
+@pytest.mark.parametrize("registered", [False, True])
+def test_register_refuses_what_it_would_refuse_anyhow_before_it_builds_the_corpus(
+    filed_lab: LabFolder, registered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = filed_lab.open()
+    if registered:
+        lab.register("1")
+    else:
+        (filed_lab.root / "new.txt").write_text("not committed", "utf-8")
+    monkeypatch.setattr(lab, "_data", lambda *_: pytest.fail("the corpus was built"))
+    with pytest.raises(ConflictError, match="was registered at" if registered else "uncommitted"):
+        lab.register("1")
+
+
 def test_build_data_says_what_the_corpus_holds(registered_lab: LabFolder) -> None:
     said: list[str] = []
     state = registered_lab.open().build_data(
-        RECIPE_PATH, progress=lambda task, done, total, detail="": said.append(task)
+        RECIPE_PATH, progress=lambda task, done, total, detail="", **_: said.append(task)
     )
     assert isinstance(state, DataState)
     (registered,) = registered_lab.bodies("registration")

@@ -1,6 +1,5 @@
 """A lab whose ledger is elsewhere, whose keys are, or whose disk nobody may write to."""
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests import postgres
+from tests.disks import disk
 from workbench.cli.main import app
 from workbench.errors import ConflictError, StoreUnavailableError
 from workbench.lab import Lab
@@ -49,23 +49,17 @@ def test_lab_on_a_read_only_disk_is_read_and_verified(
     keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "lab"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("a disk of a test's own needs root and mount")
-    try:
+    with disk(folder, "size=16m"):
         lab = Lab.init(folder)
         lab.note("x")
         subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
         monkeypatch.chdir(folder)
         ran = CliRunner().invoke(app, ["verify"])
         shown = CliRunner().invoke(app, ["status", "--json"])
+        monkeypatch.chdir(tmp_path)
         assert (ran.exit_code, shown.exit_code) == (0, 0), ran.output + shown.output
         with pytest.raises(StoreUnavailableError):
             lab.note("y")
-    finally:
-        monkeypatch.chdir(tmp_path)
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.mark.postgres

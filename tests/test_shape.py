@@ -87,38 +87,3 @@ def test_record_keeping_code_has_no_assert(part: str) -> None:
         if isinstance(node, ast.Assert)
     ]
     assert found == []
-
-
-def names_of(file: Path) -> set[str]:
-    """Return every name that a module imports, reads or spells as a string."""
-    found: set[str] = set()
-    for node in ast.walk(parsed(file)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.name for alias in node.names}
-            found.add(getattr(node, "module", "") or "")
-        elif isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
-    return found
-
-
-def test_sealed_test_split_has_one_door_and_one_visitor() -> None:
-    """Leak test: nothing but the looks of the registered rule opens the sealed split."""
-    visitors = {name_of(f) for f in FILES if {"open_sealed", "workbench.data.sealed"} & names_of(f)}
-    assert visitors == {"experiments/sealed_evaluation.py"}
-    callers = {name_of(f) for f in FILES if "sealed_scores" in names_of(f)}
-    assert callers == {"experiments/looks.py"}
-
-
-def test_shards_are_mapped_by_the_corpus_and_the_sealed_door_only() -> None:
-    """Leak test: who reads token files at all, by whatever path."""
-    readers = {name_of(f) for f in FILES if {"map_shard", "memmap", "fromfile"} & names_of(f)}
-    assert readers <= {"data/corpus.py", "data/sealed.py", "data/build.py", "data/spool.py"}
-    spelt = {
-        name_of(file)
-        for file in FILES
-        for node in ast.walk(parsed(file))
-        if isinstance(node, ast.Constant) and node.value in ("sealed", "test")
-    }
-    assert {name.partition("/")[0] for name in spelt} <= {"data"}

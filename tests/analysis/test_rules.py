@@ -130,3 +130,9 @@ def test_noise_floor_of_values_is_their_spread() -> None:
 def test_noise_floor_that_says_nothing_is_refused(values: list[float], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         NoiseFloor.of(values)
+
+
+def test_permutation_test_of_a_huge_number_of_seeds_is_refused_at_once() -> None:
+    """Counting the splits would never end, also for a reader who verifies somebody's log."""
+    with pytest.raises(ValueError, match="too many splits"):
+        Rule.parse("superior(1) perm_exact fixed(999999999999) alpha 0.05")

@@ -1,7 +1,5 @@
 """Simulated verdicts agree with verdicts one by one, and with what is known of power."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,13 +7,10 @@ from hypothesis import strategies as st
 
 from workbench.analysis.claims import CLAIM_KINDS, ClaimKind, outcome_of
 from workbench.analysis.looks import Comparison, Measured, decide_look
-from workbench.analysis.power import largest_sd
 from workbench.analysis.rules import NoiseFloor, Rule
 from workbench.analysis.simulation import (
     NormalNoise,
     ResampledNoise,
-    detectable_effect,
-    seed_plans,
     simulate,
     verdict_codes,
     verdict_rates,
@@ -78,6 +73,7 @@ def test_rates_are_the_shares_of_verdicts_reached_look_by_look(text: str, most: 
     for outcome in ("supported", "refuted", "inconclusive", "void"):
         assert getattr(rates, outcome) == outcomes.count(outcome) / NUM
     assert rates.mean_seeds == sum(seeds) / NUM
+    assert rates.stopped == tuple(seeds.count(n) / NUM for n in looks)
     assert rates.num == NUM
 
 
@@ -103,67 +99,6 @@ def test_void_experiments_are_counted() -> None:
         RULE, simulate(RULE, Recorded(values), num=4, generator=generator()), true=0
     )
     assert rates.void == 0.75
-
-
-def test_detectable_effect_agrees_with_the_power_of_welchs_t() -> None:
-    rule = Rule.parse("superior_by(1) welch_t fixed(6) alpha 0.05")
-    simulated = simulate(rule, NORMAL, num=40_000, generator=generator())
-    found = detectable_effect(rule, simulated, power=0.8, sd=1.0)
-    assert found is not None
-    # With this spread, so far beyond the margin is shown with this power.
-    assert largest_sd(found - 1, n=6, alpha=0.05, power=0.8) == pytest.approx(1.0, abs=0.03)
-
-
-def test_detectable_effect_falls_with_seeds() -> None:
-    effects = []
-    for n in (3, 5, 8):
-        rule = Rule.parse(f"superior(0.5) welch_t fixed({n}) alpha 0.05")
-        simulated = simulate(rule, NORMAL, num=4000, generator=generator())
-        effects.append(detectable_effect(rule, simulated, power=0.8, sd=1.0))
-    assert effects == sorted(effects, reverse=True)  # type: ignore[type-var]
-
-
-def test_detectable_effect_of_equivalence_is_how_far_apart_the_arms_may_be() -> None:
-    rule = Rule.parse("equivalent(3) welch_t fixed(8) alpha 0.05")
-    simulated = simulate(rule, NORMAL, num=4000, generator=generator())
-    found = detectable_effect(rule, simulated, power=0.8, sd=1.0)
-    assert found is not None
-    assert 1.0 < found < 2.5
-    assert verdict_rates(rule, simulated, true=found).supported >= 0.8
-    assert verdict_rates(rule, simulated, true=found + 0.05).supported < 0.82
-    narrow = replace(rule, margin=0.3)
-    assert detectable_effect(narrow, simulated, power=0.8, sd=1.0) is None
-
-
-def test_detectable_effect_of_non_inferiority_may_be_a_loss() -> None:
-    rule = Rule.parse("non_inferior(3) welch_t fixed(8) alpha 0.05")
-    found = detectable_effect(
-        rule, simulate(rule, NORMAL, num=4000, generator=generator()), power=0.8, sd=1.0
-    )
-    assert found is not None
-    assert -3 < found < 0
-
-
-def test_seed_plans_begin_with_the_registered_rule() -> None:
-    rule = Rule.parse("superior(1) welch_t group(3,5,8) alpha 0.05")
-    plans = seed_plans(
-        rule, NORMAL, counts=(3, 8), true=2.0, power=0.8, num=4000, generator=generator()
-    )
-    assert [plan.stopping for plan in plans] == ["group(3,5,8)", "fixed(3)", "fixed(8)"]
-    assert plans[1].rates.supported < plans[0].rates.supported < plans[2].rates.supported + 0.02
-    assert plans[0].rates.mean_seeds < 8
-    effects = [plan.detectable for plan in plans]
-    assert None not in effects
-    assert effects[2] < effects[0] < effects[1]  # type: ignore[operator]
-
-
-def test_seed_plans_of_an_anytime_rule_end_at_its_seeds() -> None:
-    rule = Rule.parse("superior(0.5) paired_t anytime alpha 0.05")
-    plans = seed_plans(
-        rule, NORMAL, counts=(5,), true=2.0, power=0.8, num=500, generator=generator(), most=6
-    )
-    assert [plan.stopping for plan in plans] == ["anytime", "fixed(5)"]
-    assert plans[0].rates.mean_seeds <= 6
 
 
 def test_simulation_repeats_exactly_and_serves_other_claims() -> None:

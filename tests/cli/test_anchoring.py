@@ -64,6 +64,9 @@ def test_proof_of_an_experiment_verifies_far_from_the_lab(
     said = workbench(*verify, lab=tmp_path)
     assert said.code == 0
     assert "PROVED    registration of 0001-does-code-help is entry 1" in said.out
+    assert "\ntitle     Does code help\n" in said.out
+    assert "\nclaim     H1: superior(0.02) on bpb_macro\n" in said.out
+    assert "amendments, a withdrawal or a verdict after it are not in this proof" in said.out
     told = json.loads(workbench(*verify, "--json", lab=tmp_path).out)
     assert told["passed"]
     assert told["entry"]["body"]["title"] == "Does code help"

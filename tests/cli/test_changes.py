@@ -33,6 +33,27 @@ def test_amend_shows_diff_timing_and_effect_before_it_asks(
     assert registered_lab.entries("amendment") == []
 
 
+def test_amend_tells_the_chances_of_the_rule_before_and_after(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    edit(registered_lab, ALPHA)
+    said = workbench("amend", "1", *WHY, lab=registered_lab)
+    assert "Rule    chances unknown" in said.out
+    edit(registered_lab, (PROPOSAL, "alpha: 0.01", "alpha: 0.05"))
+    known = "noise: {sd: 0.006, source: a paper}\n  underpowered: "
+    edit(registered_lab, (PROPOSAL, "underpowered: ", known))
+    assert workbench("amend", "1", *WHY, "--yes", lab=registered_lab).code == 0
+    edit(registered_lab, (PROPOSAL, "sd: 0.006,", "sd: 0.004,"), ALPHA)
+    said = workbench("amend", "1", *WHY, "--yes", lab=registered_lab)
+    told = " ".join(said.out.split())
+    bodies = registered_lab.bodies("amendment")
+    chances = [f"{body.power.chances['supported']:.0%}" for body in bodies]
+    assert f"Rule if the improvement is truly +0.02: supported {chances[1]}" in told
+    assert f"before: if the improvement is truly +0.02: supported {chances[0]}" in told
+    assert chances[0] != chances[1]
+    assert max(map(len, said.out.splitlines())) <= 80
+
+
 def test_amend_with_yes_writes_and_says_what_comes_next(
     registered_lab: LabFolder, workbench: Command
 ) -> None:

@@ -168,7 +168,11 @@ def test_status_says_where_it_stands_and_what_comes_next(
     lab = staged
     said = workbench("status", lab=lab)
     assert said.code == 0
-    assert re.search(rf"^0001-does\S*\s+{name}\s", said.out, re.MULTILINE)
+    first, second, *_ = said.out.splitlines()
+    assert first == SUBJECT
+    assert second.startswith(f"  {name} ")
+    if following:
+        assert f"\n  next       {following}\n" in said.out
     assert max(map(len, said.out.splitlines())) <= 80
     (line,) = strict(workbench("status", "--json", lab=lab).out)
     assert (line["stage"], line["next_command"]) == (name, following)
@@ -189,7 +193,7 @@ def test_verify_json_is_strict_and_has_every_check(
     """B10."""
     report = strict(workbench("verify", "--json", lab=decided_lab).out)
     assert [check["passed"] for check in report["log"]["checks"]] == [True] * 17
-    assert [claim["passed"] for claim in report["claims"]] == [True] * 9
+    assert [claim["passed"] for claim in report["claims"]] == [True] * 10
 
 
 def test_verify_published_files_needs_no_lab(
@@ -236,6 +240,28 @@ def test_verify_against_another_key_fails(
         "verify", "--from", str(decided_lab.root / "registry"), "--key", key, lab=tmp_path
     )
     assert said.code != 0
+
+
+def test_verify_a_store_against_a_key_takes_the_readers(
+    decided_lab: LabFolder, workbench: Command, tmp_path: Path, filed_stage: LabFolder
+) -> None:
+    """A key that is given is what is trusted, whatever lies in the lab."""
+    (own,), (other,) = (
+        lab.entries("genesis") for lab in (decided_lab, filed_stage.copy(tmp_path / "other"))
+    )
+    assert workbench("verify", "--key", own.body.log_key, lab=decided_lab).code == 0
+    foreign = own.body.author_key.replace("/author+", "+")
+    assert other.body.log_key == own.body.log_key  # a copy of the same lab
+    assert workbench("verify", "--key", foreign, lab=decided_lab).code == 6
+    assert workbench("verify", "--key", "x", lab=decided_lab).code == 6
+
+
+def test_verify_from_nowhere_is_refused(decided_lab: LabFolder, workbench: Command) -> None:
+    """As of a shell's variable that is not set: the lab itself is not what was meant."""
+    said = workbench("verify", "--from", "", lab=decided_lab)
+    assert said.code == 3
+    assert "VERIFIED" not in said.out
+    assert "--from names no place" in said.err
 
 
 def test_verify_against_a_kept_head_of_another_history_fails(
@@ -286,6 +312,16 @@ def test_finished_stage_is_told_again_and_not_run_again(
 
 
 @pytest.mark.usefixtures("one_thread")
+def test_sweep_without_a_terminal_tells_each_trial_as_it_ends(
+    registered_lab: LabFolder, workbench: Command
+) -> None:
+    said = workbench("sweep", "1", lab=registered_lab)
+    lines = [line for line in said.err.splitlines() if line.startswith("trials ")]
+    assert [line.split("  ")[0] for line in lines] == ["trials 1/3", "trials 2/3", "trials 3/3"]
+    assert [line.split("  ")[1][:8] for line in lines] == ["trial-00", "trial-01", "trial-02"]
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_verdict_prints_rule_estimate_interval_and_n(
     finished_lab: LabFolder, workbench: Command
 ) -> None:
@@ -316,6 +352,28 @@ def test_chronicle_from_published_files_is_the_same_bytes(
         store.unlink()
     assert workbench("chronicle", lab=decided_lab).code == 0
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_chronicle_of_published_files_needs_no_lab(
+    decided_lab: LabFolder, workbench: Command, tmp_path: Path
+) -> None:
+    reports, registry = decided_lab.root / "reports", decided_lab.root / "registry"
+    pages = [p for p in (reports / SUBJECT).iterdir() if p.name != "full-scale.yaml"]
+    wanted = {p.name: p.read_bytes() for p in pages}
+    out = tmp_path / "read"
+    said = workbench("chronicle", "1", "--from", str(registry), "--out", str(out), lab=tmp_path)
+    assert said.code == 0, said.err
+    assert str(out / SUBJECT / "chronicle.html") in said.out
+    assert {p.name: p.read_bytes() for p in (out / SUBJECT).iterdir()} == wanted
+    said = workbench("chronicle", "--from", str(registry), "--out", str(out), lab=tmp_path)
+    assert str(out / "index.html") in said.out
+    said = workbench("chronicle", "7", "--from", str(registry), "--out", str(out), lab=tmp_path)
+    assert (said.code, "says nothing of experiment 7" in said.err) == (9, True)
+    assert workbench("chronicle", "1", "--from", str(registry), lab=tmp_path).code == 2
+    for body in (p for p in (registry / "tile" / "entries").rglob("*") if p.is_file()):
+        body.write_bytes(body.read_bytes().replace(b"trial", b"trail"))
+    said = workbench("chronicle", "1", "--from", str(registry), "--out", str(out), lab=tmp_path)
+    assert (said.code, "does not verify" in said.err) == (6, True)
 
 
 def test_chronicle_check_names_the_stale_file_and_writes_nothing(

@@ -16,8 +16,9 @@ from workbench.cli.main import app
 PACKAGE = Path(__file__).parents[2] / "workbench"
 COMMANDS = [
     "init", "propose", "check", "register", "note", "decide", "amend", "withdraw", "data", "sweep",
-    "promote", "run", "verdict", "status", "chronicle", "verify", "publish", "demo", "reveal",
-    "redact", "restore", "keys", "proof", "anchor", "witness", "approve", "schema",
+    "promote", "run", "verdict", "noise", "status", "chronicle", "verify", "publish", "demo",
+    "reveal", "redact", "restore", "keys", "proof", "anchor", "witness", "approve", "schema",
+    "power", "scoreboard", "health", "outcomes",
 ]  # fmt: skip
 
 
@@ -36,6 +37,23 @@ def test_help_fits_80_columns_and_says_something(workbench: Command, command: st
     assert said.code == 0
     assert max(map(len, said.out.splitlines())) <= 80
     assert said.err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "choices"),
+    [
+        (["amend"], "clarification, error, infeasible, new_information, external"),
+        (["redact"], "personal_data, secret, licence, legal_order, other"),
+        (["keys", "rotate"], "scheduled, owner_change, compromise"),
+    ],
+)
+def test_help_lists_choices_in_whole_words(
+    workbench: Command, arguments: list[str], choices: str
+) -> None:
+    said = workbench(*arguments, "--help")
+    assert not re.search(r"<[^>\s]*\s", said.out)
+    words = re.sub(r"[│\s]+", " ", said.out)
+    assert choices in words
 
 
 def test_no_argument_is_help(workbench: Command) -> None:

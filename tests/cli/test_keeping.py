@@ -61,6 +61,27 @@ def test_slug_of_a_proposal_can_be_chosen(filed_lab: LabFolder, workbench: Comma
     assert workbench("propose", "x", "--slug", "日本", lab=filed_lab).code == 3
 
 
+HOSTILE = "x\x1b[2J\x1b]0;title\x07\nVERIFIED  99 entries\u202e\x9b1m"
+
+
+def test_text_of_a_log_is_shown_and_never_obeyed_by_a_terminal(
+    filed_lab: LabFolder, workbench: Command
+) -> None:
+    """The log may be a stranger's: a reason must not clear the screen or pass for the outcome."""
+    terms = ["--embargo-until", "2099-12-31", "--embargo-reason", HOSTILE]
+    said = workbench("register", "1", *terms, lab=filed_lab)
+    refused = workbench("register", "1", lab=filed_lab)
+    noted = workbench("redact", HOSTILE, "--what", "other", "--reason", "r", lab=filed_lab)
+    workbench("publish", lab=filed_lab)
+    verified = workbench("verify", "--from", "registry", lab=filed_lab)
+    status = workbench("status", lab=filed_lab)
+    for text in (*(each.out + each.err for each in (said, refused, noted, verified, status)),):
+        assert not set(text) & set("\x1b\x07\x9b\u202e")
+    outcome = [line for line in verified.out.splitlines() if line.startswith("VERIFIED")]
+    assert outcome == [verified.out.splitlines()[-1]]
+    assert r"x\x1b[2J\x1b]0;title\x07\nVERIFIED  99 entries\u202e\x9b1m" in verified.out
+
+
 def test_register_with_half_an_embargo_is_refused(filed_lab: LabFolder, workbench: Command) -> None:
     said = workbench("register", "1", "--embargo-until", "2099-12-31", lab=filed_lab)
     assert said.code == 3
@@ -215,3 +236,12 @@ def test_keys_new_without_a_file_goes_beside_the_keys_of_logs(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert workbench("keys", "new", "lab.example/ann").code == 0
     assert (tmp_path / "workbench" / "people" / "lab.example_ann.key").is_file()
+
+
+@pytest.mark.parametrize("name", ["²", "١", "9" * 6000])
+def test_redact_of_what_is_no_number_of_an_entry_finds_none(
+    registered_lab: LabFolder, workbench: Command, name: str
+) -> None:
+    said = workbench("redact", name, "--what", "other", "--reason", "r", "-y", lab=registered_lab)
+    assert said.code == 9
+    assert "no entry is named" in said.err

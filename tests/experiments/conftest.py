@@ -1,19 +1,24 @@
 """A lab with one answered proposal, in files and git as a researcher would have it."""
 
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.labs import LabFolder
+from tests.labs import SUBJECT, LabFolder
 from workbench.experiments.filing import propose
+from workbench.experiments.health import ExperimentHealth
 from workbench.layout import Layout
 from workbench.registry.entries import DataState
 from workbench.registry.ledger import Ledger
+from workbench.scaffold.demo import with_lines
 from workbench.scaffold.lab import write_lab
 
 ORIGIN = "example.org/lab"
@@ -131,3 +136,65 @@ def diverged_stage(
         patch.setattr(campaign, "fit", diverging("treatment/seed-1"))
         lab.open().run("1")
     return lab
+
+
+OWNED_UP = {
+    "none": "what is explored in this lab",
+    'foreknowledge: "related_results"': 'foreknowledge: "these_outcomes"',
+}
+
+
+def rewrite(lab: LabFolder, lines: dict[str, str]) -> None:
+    file = lab.root / "experiments" / SUBJECT / "proposal.md"
+    file.write_text(with_lines(file.read_text("utf-8"), lines), "utf-8")
+    lab.commit()
+
+
+@pytest.fixture(scope="session")
+def explored_stage(
+    filed_stage: LabFolder, one_thread: None, tmp_path_factory: pytest.TempPathFactory
+) -> LabFolder:
+    """An unregistered proposal that says that it is explored, up to full scale."""
+    lab = filed_stage.copy(tmp_path_factory.mktemp("explored"))
+    rewrite(lab, OWNED_UP)
+    for step in ("sweep", "promote", "run"):
+        getattr(lab.open(), step)("1", exploratory=True)
+    return lab
+
+
+@pytest.fixture
+def explored_lab(explored_stage: LabFolder, use: Callable[[LabFolder], LabFolder]) -> LabFolder:
+    return use(explored_stage)
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A lab whose third run was stopped in the middle, at its fifth of twelve steps."""
+
+    during: ExperimentHealth
+    """As another program saw it while the run was at work."""
+    dead: LabFolder
+    """The files as a SIGKILL would have left them."""
+    killed: LabFolder
+    """The lab after Ctrl-C."""
+
+
+@pytest.fixture(scope="session")
+def interrupted_stage(
+    promoted_stage: LabFolder, one_thread: None, tmp_path_factory: pytest.TempPathFactory
+) -> Interrupted:
+    lab = promoted_stage.copy(tmp_path_factory.mktemp("stopped"))
+    dead = tmp_path_factory.mktemp("dead")
+    seen: list[ExperimentHealth] = []
+
+    def stop(
+        task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
+        if (task, done) == ("control/seed-1", 5):
+            seen.append(lab.open().health("1"))
+            lab.copy(dead)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.open().run("1", progress=stop)
+    return Interrupted(during=seen[0], dead=LabFolder(dead), killed=lab)

@@ -1,5 +1,6 @@
 """Changing a promise: what is shown, what is refused, and what runs and is judged afterwards."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from workbench.experiments.amendments import REASON_CLASSES, DraftAmendment
 from workbench.experiments.locks import stage_lock
 from workbench.experiments.plan import refuse_outdated, registered_plan
 from workbench.experiments.registered import registered
-from workbench.registry.entries import Amendment, Body, Note, ProxyRun, Registration, Verdict
+from workbench.registry.entries import Amendment, Body, Look, Note, ProxyRun, Registration, Verdict
 from workbench.registry.log import Entry
 from workbench.reports.audit import audit_claims
 
@@ -280,6 +281,67 @@ def test_what_has_run_cannot_be_changed(
     assert "workbench withdraw 0001" in refused.value.remedy
 
 
+def look(num_seeds: int, number: int = 1) -> Look:
+    return Look(
+        mode="confirmatory",
+        number=number,
+        num_seeds=num_seeds,
+        state="go_on",
+        values={},
+        results=[],
+    )
+
+
+def stopped_by(lab: LabFolder, stopping: str, seeds: int) -> None:
+    file = lab.root / PROPOSAL
+    text = re.sub(r"\n  stopping: .*", f"\n  stopping: {stopping}", file.read_text("utf-8"))
+    file.write_text(re.sub(r"\n  seeds: .*", f"\n  seeds: {seeds}", text), "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("stopping", "seeds"),
+    [("group(4,8)", 8), ("fixed(5)", 5), ("group(3,6,8)", 8), ("fixed(8)", 8)],
+)
+def test_stopping_rule_that_would_not_have_looked_where_it_was_looked_is_refused(
+    registered_lab: LabFolder, stopping: str, seeds: int
+) -> None:
+    stopped_by(registered_lab, stopping, seeds)
+    assert registered_lab.open().draft_amendment("1").known.timing == "before_any_run"
+    put(registered_lab, look(3), look(5, number=2))
+    with pytest.raises(ConflictError, match=r"were looked at with 3, 5") as refused:
+        registered_lab.open().draft_amendment("1")
+    assert f"{stopping} would look at" in refused.value.message
+    assert "workbench withdraw 0001" in refused.value.remedy
+
+
+@pytest.mark.parametrize(("stopping", "seeds"), [("group(3,5)", 5), ("group(3,5,8,12)", 12)])
+def test_stopping_rule_that_begins_with_the_looks_taken_may_be_amended(
+    registered_lab: LabFolder, stopping: str, seeds: int
+) -> None:
+    put(registered_lab, look(3), look(5, number=2))
+    stopped_by(registered_lab, stopping, seeds)
+    assert registered_lab.open().draft_amendment("1").known.timing == "outcomes_seen"
+
+
+def test_group_that_ends_before_the_seeds_that_ran_is_refused(registered_lab: LabFolder) -> None:
+    put(registered_lab, run_started(1, index=2))
+    stopped_by(registered_lab, "group(2,3)", 3)
+    assert registered_lab.open().draft_amendment("1").changes
+    put(registered_lab, run_started(1, index=3))
+    stopped_by(registered_lab, "fixed(2)", 2)
+    with pytest.raises(ConflictError, match="2 are fewer than have run"):
+        registered_lab.open().draft_amendment("1")
+
+
+def test_amendment_to_a_rule_that_cannot_be_is_refused_by_its_faults(
+    registered_lab: LabFolder,
+) -> None:
+    stopped_by(registered_lab, "group(5,3)", 5)
+    with pytest.raises(InvalidFileError) as refused:
+        registered_lab.open().draft_amendment("1")
+    assert "do not rise" in str(refused.value)
+
+
 def test_fewer_seeds_than_ran_are_refused_and_as_many_are_not(registered_lab: LabFolder) -> None:
     put(registered_lab, run_started(1, index=1))
     edit(registered_lab, (PROPOSAL, "seeds: 3", "seeds: 2"), (PROPOSAL, "fixed(3)", "fixed(2)"))
@@ -350,7 +412,8 @@ def test_entry_of_another_experiment_in_the_last_moment_does_not_matter(
 def test_experiment_at_work_is_not_amended(registered_lab: LabFolder, mode: Any) -> None:
     edit(registered_lab, ALPHA)
     with (
-        stage_lock(registered_lab.open().layout, SUBJECT, mode),
+        registered_lab.open().ledger() as ledger,
+        stage_lock(registered_lab.open().layout, ledger, SUBJECT, mode),
         pytest.raises(ConflictError, match="at work"),
     ):
         amend(registered_lab)

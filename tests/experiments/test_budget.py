@@ -1,11 +1,13 @@
 """The registered cap on device time."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.labs import SUBJECT, LabFolder
 from workbench.errors import ConflictError
 from workbench.experiments import campaign, runs
-from workbench.experiments.budget import require_budget, spent_device_hours
+from workbench.experiments.budget import allowance, require_budget, spent_device_hours
 from workbench.registry.log import LogSource
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -53,6 +55,70 @@ def test_promote_over_the_cap_starts_nothing(
     with pytest.raises(ConflictError, match="has used"):
         swept_lab.open().promote("1")
     assert len(swept_lab.entries()) == before
+
+
+def used_up_after(monkeypatch: pytest.MonkeyPatch, proxies: int) -> None:
+    """Let the registered cap be reached when a call has run so many proxies."""
+
+    def allowed(*_: object, cap_device_hours: float) -> Callable[[float], None]:
+        assert cap_device_hours == 4.0
+        told: list[float] = []
+
+        def refuse(since: float) -> None:
+            told.append(since)
+            assert told == sorted(told)
+            assert told[0] == 0
+            if len(told) > proxies:
+                raise ConflictError("0001 has used 4.1 of its registered 4 device-hours")
+
+        return refuse
+
+    monkeypatch.setattr(campaign, "allowance", allowed)
+
+
+def test_sweep_that_reaches_the_cap_between_two_trials_stops_on_the_record(
+    registered_lab: LabFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        used_up_after(patch, 2)
+        with pytest.raises(ConflictError, match="has used"):
+            registered_lab.open().sweep("1")
+    (end,) = registered_lab.bodies("sweep_ended")
+    assert (end.finished, end.counts) == (False, {"completed": 2})
+    assert "has used 4.1" in end.reason
+    # As after an interruption: where there is time left, the next call does the rest.
+    registered_lab.open().sweep("1")
+    assert len(registered_lab.bodies("trial")) == 3
+    assert registered_lab.open().verify().passed
+
+
+def test_promotion_that_reaches_the_cap_between_two_runs_stops_and_goes_on(
+    swept_lab: LabFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        used_up_after(patch, 3)
+        with pytest.raises(ConflictError, match="has used"):
+            swept_lab.open().promote("1")
+    assert len(swept_lab.bodies("proxy_run")) == 3
+    assert swept_lab.bodies("promotion") == []
+    swept_lab.open().promote("1")
+    assert len(swept_lab.bodies("promotion")) == 1
+
+
+def test_allowance_counts_what_was_spent_before_and_since(swept_lab: LabFolder) -> None:
+    source = swept_lab.open().source()
+    spent = spent_device_hours(source, SUBJECT, mode="confirmatory")
+    allowed = allowance(source, SUBJECT, cap_device_hours=2 * spent)
+    allowed(0.0)
+    allowed(spent * 3600 * 0.99)
+    with pytest.raises(ConflictError, match="device-hours"):
+        allowed(spent * 3600)
+
+
+def test_exploring_has_no_cap(registered_lab: LabFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    used_up_after(monkeypatch, 0)
+    registered_lab.open().sweep("1", exploratory=True)
+    assert len(registered_lab.bodies("trial")) == 3
 
 
 def test_run_that_reaches_the_cap_between_two_runs_starts_no_other(

@@ -11,6 +11,8 @@ from workbench.errors import Fault, InvalidFileError, NotFoundError
 from workbench.experiments.checking import Checked, check
 from workbench.experiments.filing import propose, register
 from workbench.layout import Layout
+from workbench.proxies.recipe import dotted
+from workbench.proxies.recipe_faults import config_keys
 from workbench.registry.entries import DataState
 from workbench.registry.ledger import Ledger
 
@@ -167,6 +169,33 @@ def test_check_faults_of_all_files_are_told_together_in_order(layout: Layout, fo
         assert words in text
 
 
+def test_check_fault_in_the_base_does_not_hide_those_that_build_on_it(
+    layout: Layout, folder: Path
+) -> None:
+    edited(layout.root / RECIPE, "num_heads: 2", "num_heads: 3")
+    edited(layout.root / RECIPE, "      steps: 160", "      stepz: 160")
+    edited(layout.root / RECIPE, "  balance.weight:", "  balance.wait:")
+    edited(folder / "full.yaml", "  steps: 240", "  stepz: 300")
+    edited(folder / "proposal.md", "underpowered: ", "noise: {sd: 1, source: x}\n  underpowered: ")
+    checked = check(layout, "1")
+    text = shown(checked.faults)
+    for words in (
+        "num_heads 3 times an even number\n    -> write d_model: 66, or",
+        "override 'stepz'",
+        "space key 'balance.wait'",
+        "full.yaml:",
+        "is shown with a chance of 4% only",
+    ):
+        assert words in text, text
+    assert text.count("override 'stepz' is not a key") == 2
+
+
+def test_config_keys_are_those_that_a_base_has(layout: Layout, folder: Path) -> None:
+    recipe = check(layout, "1").recipe
+    assert recipe is not None
+    assert config_keys() == tuple(dotted(recipe.base.model_dump(mode="json")))
+
+
 @pytest.mark.parametrize(
     ("edits", "message"),
     [
@@ -184,6 +213,10 @@ def test_check_faults_of_all_files_are_told_together_in_order(layout: Layout, fo
                 ("pilots_seen: >-\n  Answer 0.", "pilots_seen: None."),
             ],
             "pilots_seen says 'None.'",
+        ),
+        (
+            [("seeds: 3", "seeds: 2"), ("fixed(3)", "fixed(2)")],
+            "seeds 2: an arm's spread is estimated from 2 runs",
         ),
         ([("alpha: 0.05", "alpha: 0.25")], "one such claim in 4"),
         ([("budget_trials: 16", "budget_trials: 3")], "3 trials search 3 dimensions"),

@@ -1,7 +1,9 @@
 """Registering under an embargo, and revealing."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,8 +11,10 @@ from workbench.errors import ConflictError, InvalidFileError
 from workbench.experiments.embargoes import reveal, standing_embargoes
 from workbench.experiments.filing import register
 from workbench.layout import Layout
-from workbench.registry.entries import DataState, Embargo, Registration, Reveal
+from workbench.registry.entries import Body, DataState, Embargo, Note, Registration, Reveal
 from workbench.registry.ledger import Ledger
+from workbench.registry.log import Entry
+from workbench.registry.verify import verify_log
 
 TERMS = {"embargo_until": "2099-12-31", "embargo_reason": "under review"}
 
@@ -136,3 +140,50 @@ def test_embargo_of_today_is_refused_by_the_ledgers_own_clock(
     with pytest.raises(InvalidFileError, match="not after today"):
         register(layout, "1", ledger=ledger, corpus=corpus, embargo_until=today, embargo_reason="r")
     assert isinstance(ledger.now(), datetime)
+
+
+def between(monkeypatch: pytest.MonkeyPatch, kind: str, happens: Callable[[], object]) -> None:
+    """Let something happen after a look at the log, before the first entry of the kind."""
+    append, left = Ledger.append, [happens]
+
+    def raced(self: Ledger, body: Body, **options: Any) -> Entry:
+        if body.kind == kind and left:
+            left.pop()()
+        return append(self, body, **options)
+
+    monkeypatch.setattr(Ledger, "append", raced)
+
+
+def test_two_reveals_at_once_leave_one_and_a_log_that_verifies(
+    layout: Layout,
+    committed: Path,
+    ledger: Ledger,
+    corpus: DataState,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second reveal would refer to no standing embargo, and the log would fail for ever."""
+    register(layout, "1", ledger=ledger, corpus=corpus, **TERMS)
+    between(monkeypatch, "reveal", lambda: reveal(ledger, committed.name, reason="first"))
+    with pytest.raises(ConflictError, match="no embargo"):
+        reveal(ledger, committed.name, reason="second")
+    (entry,) = ledger.entries(kind="reveal")
+    assert entry.body == Reveal(reason="first")
+    assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
+
+
+def test_reveal_that_others_came_before_counts_what_it_reveals_itself(
+    layout: Layout,
+    committed: Path,
+    ledger: Ledger,
+    corpus: DataState,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    register(layout, "1", ledger=ledger, corpus=corpus, **TERMS)
+    note = ledger.append(Note(text="a name"), subject=committed.name)
+    ledger.redact(note, what="personal_data", reason="a person")
+    meanwhile = lambda: ledger.append(Note(text="late"), subject=committed.name)  # noqa: E731
+    between(monkeypatch, "reveal", meanwhile)
+    revealed = reveal(ledger, committed.name, reason="")
+    # The registration and the late note: what was erased cannot be published.
+    assert revealed.num_entries == 2
+    assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed

@@ -1,31 +1,15 @@
 """Exploratory work always runs, is marked for ever, and never supports a verdict."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.experiments.conftest import OWNED_UP, rewrite
 from tests.labs import SUBJECT, LabFolder
-from workbench.errors import ConflictError, NotRegisteredError
+from workbench.errors import ConflictError, InvalidFileError, NotRegisteredError
 from workbench.experiments.summaries import SweepReport
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="session")
-def explored_stage(
-    filed_stage: LabFolder, one_thread: None, tmp_path_factory: pytest.TempPathFactory
-) -> LabFolder:
-    """An unregistered proposal, explored up to full scale."""
-    lab = filed_stage.copy(tmp_path_factory.mktemp("explored"))
-    for step in ("sweep", "promote", "run"):
-        getattr(lab.open(), step)("1", exploratory=True)
-    return lab
-
-
-@pytest.fixture
-def explored_lab(explored_stage: LabFolder, use: Callable[[LabFolder], LabFolder]) -> LabFolder:
-    return use(explored_stage)
 
 
 def test_explored_entries_all_say_so_and_rest_on_no_registration(explored_lab: LabFolder) -> None:
@@ -75,6 +59,38 @@ def test_explored_experiment_has_no_verdict_neither_before_nor_after_a_registrat
     assert status.stage == "registered"
 
 
+@pytest.mark.parametrize(
+    ("field", "remedy"),
+    [("foreknowledge", "these_outcomes"), ("pilots_seen", "exploratory runs, entries 2 to ")],
+)
+def test_explored_experiment_that_claims_to_know_nothing_is_refused(
+    explored_lab: LabFolder, field: str, remedy: str
+) -> None:
+    before = {new: old for old, new in OWNED_UP.items()}
+    line = next(new for new in before if new.startswith(field) == (field == "foreknowledge"))
+    rewrite(explored_lab, {line: before[line]})
+    (fault,) = explored_lab.open().check("1").faults
+    assert fault.message.startswith(f"{field} ")
+    assert "this lab's log holds 19 outcomes of this very experiment (entries 2 to " in (
+        fault.message
+    )
+    assert "6 at full scale" in fault.message
+    assert remedy in fault.remedy
+    size = len(explored_lab.entries())
+    with pytest.raises(InvalidFileError, match="1 fault"):
+        explored_lab.open().register("1")
+    assert len(explored_lab.entries()) == size
+
+
+def test_explored_experiment_that_owns_up_is_sound_and_stays_so_when_registered(
+    explored_lab: LabFolder,
+) -> None:
+    lab = explored_lab.open()
+    assert lab.check("1").faults == ()
+    lab.register("1")
+    assert lab.check("1").faults == ()
+
+
 def test_explored_folders_are_apart_from_the_confirmatory_ones(explored_lab: LabFolder) -> None:
     assert explored_lab.runs("control/seed-0", mode="exploratory").is_dir()
     assert not explored_lab.runs("control/seed-0").exists()
@@ -103,3 +119,28 @@ def test_explored_run_without_a_promotion_names_the_exploratory_command(
     with pytest.raises(ConflictError) as refused:
         registered_lab.open().run("1", exploratory=True)
     assert refused.value.remedy == "workbench promote 0001 --exploratory"
+
+
+def test_exploring_after_a_verdict_leaves_it_standing(decided_lab: LabFolder) -> None:
+    """Runs of the same names in the other mode are no evidence, neither for it nor against it."""
+    lab = decided_lab.open()
+    lab.sweep("1", exploratory=True)
+    lab.promote("1", exploratory=True)
+    lab.run("1", exploratory=True)
+    modes = {body.mode for body in decided_lab.bodies("run_started")}
+    assert modes == {"confirmatory", "exploratory"}
+    assert lab.verify().passed
+
+
+def test_exploring_before_a_registration_leaves_its_verdict_standing(
+    explored_lab: LabFolder,
+) -> None:
+    lab = explored_lab.open()
+    lab.register("1")
+    lab.sweep("1")
+    lab.promote("1")
+    lab.run("1")
+    lab.verdict("1")
+    modes = {body.mode for body in explored_lab.bodies("run_started")}
+    assert modes == {"confirmatory", "exploratory"}
+    assert lab.verify().passed

@@ -1,8 +1,10 @@
 """Propose and register: numbered, whole, frozen, anchored, once."""
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,12 @@ from workbench.experiments.checking import check
 from workbench.experiments.filing import freeze, propose, register
 from workbench.experiments.registered import registered
 from workbench.layout import Layout
-from workbench.registry.entries import Anchor, CodeState, DataState, Registration
+from workbench.registry.entries import Anchor, Body, CodeState, DataState, Registration
 from workbench.registry.heads import parse_head
 from workbench.registry.ledger import Ledger
+from workbench.registry.log import Entry
 from workbench.registry.seeds import time_locked_seed
+from workbench.registry.verify import verify_log
 from workbench.scaffold.lab import DEFAULT_RECIPE
 
 CODE = CodeState(commit="0" * 40, dirty=False, workbench="0")
@@ -59,7 +63,7 @@ def test_propose_own_recipe_gives_a_form_with_no_other_faults(
         "--- {{owner}} FILL",
         "../../etc/passwd",
         "a\\n\\t%2e%2e/x#/../..?",
-        "\u202eright to left \U0001f600",
+        "\U0001f600 smiles",
     ],
 )
 def test_propose_hostile_title_stays_a_text_in_one_folder(
@@ -74,7 +78,9 @@ def test_propose_hostile_title_stays_a_text_in_one_folder(
     assert (proposal.title, proposal.owner) == (title, '"o": # {{title}}')
 
 
-@pytest.mark.parametrize("title", ["", "  ", "a\nb", "a\x00b", "x" * 201, "日本語", "a\u2028b"])
+@pytest.mark.parametrize(
+    "title", ["", "  ", "a\nb", "a\x00b", "x" * 201, "日本語", "a\u2028b", "\u202ea b"]
+)
 def test_propose_unusable_title_writes_nothing(layout: Layout, title: str) -> None:
     before = sorted(layout.experiments.iterdir())
     with pytest.raises(InvalidFileError):
@@ -205,6 +211,36 @@ def test_register_twice_is_refused_and_appends_nothing(
     with pytest.raises(ConflictError, match=rf"{committed.name} was registered at .* \(entry 1\)"):
         register(layout, "1", ledger=ledger, corpus=corpus)
     assert ledger.head().size == 3
+
+
+@pytest.mark.parametrize("of", ["the experiment", "the recipe's name"])
+def test_register_that_another_machine_forestalls_is_refused(
+    layout: Layout,
+    committed: Path,
+    ledger: Ledger,
+    corpus: DataState,
+    monkeypatch: pytest.MonkeyPatch,
+    of: str,
+) -> None:
+    """Its lock is not ours, the log is: a second registration would make it fail for ever."""
+    append, left = Ledger.append, ["raced"]
+    subject = committed.name if of == "the experiment" else "0009-of-somebody-else"
+
+    def raced(self: Ledger, body: Body, **options: Any) -> Entry:
+        if left and isinstance(body, Registration):
+            left.pop()
+            recipe = body.recipe
+            if of != "the experiment":
+                text = re.sub(r"(?m)^( +steps: )[0-9]+", r"\g<1>7", recipe.text)
+                recipe = recipe.model_copy(update={"text": text, "sha256": "0" * 64})
+            append(self, body.model_copy(update={"recipe": recipe}), subject=subject)
+        return append(self, body, **options)
+
+    monkeypatch.setattr(Ledger, "append", raced)
+    with pytest.raises((ConflictError, InvalidFileError), match="was registered"):
+        register(layout, "1", ledger=ledger, corpus=corpus)
+    assert [entry.subject for entry in ledger.entries(kind="registration")] == [subject]
+    assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
 
 
 def test_register_interrupted_before_the_anchor_goes_on(

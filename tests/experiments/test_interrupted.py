@@ -9,7 +9,7 @@ import pytest
 from tests.labs import SUBJECT, LabFolder
 from workbench.errors import ConflictError
 from workbench.registry.ledger import Ledger
-from workbench.training.attempts import exclusive
+from workbench.training.run_folder import exclusive
 from workbench.training.tracking import Tracker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -141,7 +141,9 @@ def stop_before_the_next_run(lab: LabFolder) -> None:
     """Repeat the command, up to the start of the run that it would begin with."""
     ends = len(lab.bodies("run_ended"))
 
-    def watch(task: str, done: float, total: float, detail: str = "") -> None:
+    def watch(
+        task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
         if done == 1 and "/" in task:
             raise Killed
 

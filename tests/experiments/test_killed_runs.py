@@ -22,7 +22,7 @@ from workbench.cli import main, running
 
 @contextmanager
 def waiting():
-    def progress(task, done, total, detail=""):
+    def progress(task, done, total, detail="", *, ended=False):
         if (task, done) == (sys.argv[1], int(sys.argv[2])):
             print("now", flush=True)
             sys.stdin.readline()

@@ -1,5 +1,6 @@
 """Registered looks: what runs before each, what it sees, and when it ends."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -45,7 +46,10 @@ def promoted(home: Any, *changes: Mapping[str, str]) -> LabFolder:
         text = with_lines(text, change)
     if FAMILY in changes:
         first = text[text.index("  - id: H1") : text.index("# What differs between") - 1]
-        text = text.replace(first, f"{first}{first.replace('id: H1', 'id: H2')}", 1)
+        second = first.replace("id: H1", "id: H2")
+        # No larger than what the claim about it would refute.
+        second = re.sub(r"minimum_effect: .*", "minimum_effect: 0.5", second)
+        text = text.replace(first, f"{first}{second}", 1)
     proposal.write_text(text, "utf-8")
     lab.commit("Change the rule")
     opened = lab.open()

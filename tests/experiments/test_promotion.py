@@ -89,7 +89,9 @@ def test_promote_before_the_sweep_is_finished_is_refused(
     class Enough(Exception):
         pass
 
-    def stop(task: str, done: float, total: float, detail: str = "") -> None:
+    def stop(
+        task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
         if task == "trials" and done == 1:
             raise Enough
 

@@ -10,6 +10,7 @@ from tests.reports.sample import MemoryLog, registration, sample_log
 from workbench.experiments.checking import Checked, check
 from workbench.experiments.draft import proposal_draft
 from workbench.experiments.noise import Noise
+from workbench.experiments.planned_rules import planned_rules
 from workbench.experiments.reachability import rule_reach
 from workbench.layout import Layout
 from workbench.registry.located import read_yaml
@@ -84,7 +85,10 @@ def test_remedy_for_low_power_gives_the_power(layout: Layout, folder: Path) -> N
     rule = checked(layout, folder, (ALPHA, noise(0.01))).rule
     needed = rule.seeds_for_power if rule else 0
     found = checked(
-        layout, folder, ("seeds: 3", f"seeds: {needed}"), ("fixed(3)", f"fixed({needed})")
+        layout,
+        folder,
+        ("seeds: 3", f"seeds: {needed}"),
+        ("stopping: fixed(3)", f"stopping: fixed({needed})"),
     )
     assert found.faults == (), shown(found.faults)
     assert found.rule is not None
@@ -189,8 +193,8 @@ def test_power_is_for_the_truth_that_each_claim_is_about(
 ) -> None:
     text = (folder / "proposal.md").read_text("utf-8").split("---\n")[1]
     draft = proposal_draft(read_yaml(text.replace("superior(0.01)", claim), "proposal.md"))
-    rule = rule_reach(draft, Noise(sd=0.001, origin="assumed", source="a pilot"))
-    assert rule is not None
+    (planned,) = planned_rules(draft, {})
+    rule = rule_reach(draft, planned, Noise(sd=0.001, origin="assumed", source="a pilot"))
     assert (rule.effect, rule.other) == (effect, other)
     assert rule.power is not None
     # superior(δ) is refuted by chance with α where the truth is δ itself.
@@ -213,3 +217,122 @@ def test_rule_with_guardrails_says_that_they_decide_too(layout: Layout, folder: 
 
 def test_rule_is_none_while_its_parts_are_not_sound(layout: Layout, folder: Path) -> None:
     assert checked(layout, folder, ("superior(0.01)", "superior(-)")).rule is None
+
+
+SECOND = """
+  - id: H2
+    statement: code does not suffer
+    direction: treatment_lower
+    mechanism: it shares the experts
+    would_change_my_mind: a loss of 0.01
+    minimum_effect: 0.01
+
+# What differs between"""
+MEMBER = "{hypothesis: H2, metric: bpb_macro, direction: minimize, claim: non_inferior(0.01)}"
+FAMILY = [
+    ("\n# What differs between", SECOND),
+    ("multiplicity: none", f"multiplicity: holm\n  family:\n    - {MEMBER}"),
+]
+GROUP = [("stopping: fixed(3)", "stopping: group(3,5,8)"), ("\n  seeds: 3", "\n  seeds: 8")]
+
+
+def test_sequential_rule_has_its_simulated_power_and_seeds(layout: Layout, folder: Path) -> None:
+    found = checked(layout, folder, *GROUP, (ALPHA, noise(0.005)))
+    assert found.faults == (), shown(found.faults)
+    rule = found.rule
+    assert rule is not None
+    assert rule.simulated == 20_000
+    assert rule.power == pytest.approx(0.92, abs=0.01)
+    assert rule.mean_seeds == pytest.approx(5.3, abs=0.1)
+    assert rule.is_sequential
+    assert (rule.stopping, rule.seeds, rule.share) == ("group(3,5,8)", 8, 0.05)
+    # One look at 5 seeds is Welch's, in closed form, and has less.
+    fixed = [("stopping: group(3,5,8)", "stopping: fixed(5)"), ("\n  seeds: 8", "\n  seeds: 5")]
+    other = checked(layout, folder, *fixed).rule
+    assert other is not None
+    assert other.power is not None
+    assert (other.simulated, other.mean_seeds) == (None, 5.0)
+    assert other.power < rule.power
+
+
+def test_low_power_of_a_sequential_rule_is_mended_by_its_last_look(
+    layout: Layout, folder: Path
+) -> None:
+    found = checked(layout, folder, *GROUP, (ALPHA, noise(0.008)))
+    (fault,) = found.faults
+    needed = found.rule.seeds_for_power if found.rule else None
+    assert f"write seeds: {needed} and group(3,5,{needed}) for power 0.8" in fault.remedy
+    mended = checked(
+        layout,
+        folder,
+        ("group(3,5,8)\n", f"group(3,5,{needed})\n"),
+        ("\n  seeds: 8", f"\n  seeds: {needed}"),
+    )
+    assert mended.faults == (), shown(mended.faults)
+
+
+def test_low_power_of_an_anytime_rule_is_mended_by_more_seeds(layout: Layout, folder: Path) -> None:
+    edits = [
+        ("interval: welch_t", "interval: paired_t"),
+        ("pairing: none", "pairing: seed_index"),
+        ("stopping: fixed(3)", "stopping: anytime"),
+        ("\n  seeds: 3", "\n  seeds: 5"),
+        (ALPHA, noise(0.008)),
+    ]
+    found = checked(layout, folder, *edits)
+    (fault,) = found.faults
+    needed = found.rule.seeds_for_power if found.rule else None
+    assert fault.remedy.startswith(f"write seeds: {needed} for power 0.8")
+    mended = checked(layout, folder, ("\n  seeds: 5", f"\n  seeds: {needed}"))
+    assert mended.faults == (), shown(mended.faults)
+
+
+def test_claims_of_a_family_have_their_power_at_their_share(layout: Layout, folder: Path) -> None:
+    alone = checked(layout, folder, (ALPHA, noise(0.002))).rule
+    found = checked(layout, folder, *FAMILY)
+    assert found.faults == (), shown(found.faults)
+    first, (second,) = found.rule, found.family
+    assert first is not None
+    assert alone is not None
+    assert (first.alpha, first.share, second.share) == (0.05, 0.025, 0.025)
+    assert (second.hypothesis, second.effect, second.other) == ("H2", 0.0, -0.01)
+    assert first.power is not None
+    assert alone.power is not None
+    assert first.power < alone.power
+    assert second.noise == first.noise  # the same metric
+
+
+def test_low_power_of_a_further_claim_is_doubted_and_not_refused(
+    layout: Layout, folder: Path
+) -> None:
+    edits = [
+        *FAMILY,
+        (ALPHA, noise(0.002)),
+        ("claim: non_inferior(0.01)", "claim: equivalent(0.005)"),
+    ]
+    found = checked(layout, folder, *edits)
+    assert found.faults == (), shown(found.faults)
+    assert "H2: a true improvement of 0 is shown with a chance of" in shown(found.warnings)
+    assert "at its share 0.025 of alpha" in shown(found.warnings)
+
+
+def test_further_claim_of_another_metric_has_no_noise_of_the_primary(
+    layout: Layout, folder: Path
+) -> None:
+    edits = [*FAMILY, (ALPHA, noise(0.002)), ("metric: bpb_macro, d", "metric: bpb_code, d")]
+    found = checked(layout, folder, *edits)
+    assert found.family[0].noise is None
+    assert found.family[0].power is None
+
+
+def test_largest_spread_of_a_simulated_rule_is_planned_with(layout: Layout, folder: Path) -> None:
+    plan = checked(layout, folder, *GROUP).plan
+    assert plan is not None
+    assert plan.detectable_sd is not None
+    assert 0.005 < plan.detectable_sd < 0.008
+
+
+def test_exact_test_beyond_its_most_seeds_is_told_so(layout: Layout, folder: Path) -> None:
+    edits = [("interval: welch_t", "interval: perm_exact"), (ALPHA, noise(0.02))]
+    (fault,) = checked(layout, folder, *edits).faults
+    assert "no 10 seeds an arm reach power 0.8" in fault.remedy

@@ -12,8 +12,8 @@ from tests.labs import LabFolder
 from workbench.errors import ConflictError, RunFailedError
 from workbench.experiments import campaign
 from workbench.registry.entries import Incident, RunEnded, RunStarted
-from workbench.training.attempts import exclusive, telemetry_path
 from workbench.training.checkpoints import read_checkpoint
+from workbench.training.run_folder import exclusive, telemetry_path
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -31,7 +31,9 @@ class At:
         self.run = run
         self.done = False
 
-    def __call__(self, task: str, done: float, total: float, detail: str = "") -> None:
+    def __call__(
+        self, task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
         if (task, done, self.done) == (self.run, self.step, False):
             self.done = True
             self.action()
@@ -45,7 +47,9 @@ def dead_stages(
     lab = promoted_stage.copy(tmp_path_factory.mktemp("dying"))
     found: dict[int, LabFolder] = {}
 
-    def watch(task: str, done: float, total: float, detail: str = "") -> None:
+    def watch(
+        task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
         if task == RUN and done in (3, 5, 10):
             found[int(done)] = lab.copy(tmp_path_factory.mktemp(f"dead-{int(done)}"))
         if (task, detail) == ("control/seed-2", "completed"):

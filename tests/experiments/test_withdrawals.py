@@ -100,7 +100,23 @@ def test_withdrawal_owes_a_reason(registered_lab: LabFolder) -> None:
 @pytest.mark.parametrize("mode", ["confirmatory", "exploratory"])
 def test_experiment_at_work_is_not_withdrawn(registered_lab: LabFolder, mode: Any) -> None:
     with (
-        stage_lock(registered_lab.open().layout, SUBJECT, mode),
+        registered_lab.open().ledger() as ledger,
+        stage_lock(registered_lab.open().layout, ledger, SUBJECT, mode),
         pytest.raises(ConflictError, match="at work"),
     ):
         registered_lab.open().withdraw("1", reason="no budget")
+
+
+@pytest.mark.parametrize("command", ["withdraw", "sweep"])
+def test_experiment_at_work_in_another_copy_of_the_lab_is_left_alone(
+    registered_lab: LabFolder, command: str
+) -> None:
+    """A team's clones share the store only; a file's lock in one of them binds no other."""
+    options = {"reason": "no budget"} if command == "withdraw" else {}
+    with (
+        registered_lab.open().ledger() as there,
+        there.reserved(f"{SUBJECT} confirmatory"),
+        pytest.raises(ConflictError, match="in another copy of this lab"),
+    ):
+        getattr(registered_lab.open(), command)("1", **options)
+    assert registered_lab.bodies("withdrawal") == registered_lab.bodies("sweep_started") == []

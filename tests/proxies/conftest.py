@@ -13,9 +13,9 @@ from workbench.registry.entries import Note
 from workbench.registry.ledger import Ledger
 from workbench.registry.proposal import Pruning, Sampler
 from workbench.sentinel.telemetry import TelemetryRow
-from workbench.training.attempts import evaluations_path, last_attempt, telemetry_path
 from workbench.training.recorder import FileRecorder, StopRun
 from workbench.training.results import DivergenceRule
+from workbench.training.run_folder import evaluations_path, last_attempt, telemetry_path
 from workbench.training.tracking import Tracker
 
 SUBJECT = "0001-more-code"

@@ -13,7 +13,7 @@ from workbench.proxies.sweep import run_sweep
 from workbench.proxies.sweep_plan import SweepRun, SweepSummary
 from workbench.registry.ledger import Ledger
 from workbench.registry.proposal import Pruning, Sampler
-from workbench.training.attempts import exclusive
+from workbench.training.run_folder import exclusive
 from workbench.training.tracking import Tracker
 
 

@@ -366,6 +366,24 @@ def test_git_history_of_another_log_or_noise_is_passed_over(committed: LogFolder
     assert len(found.anchors) == 2
 
 
+@pytest.mark.parametrize("date", ["999999999999999 +0000", "1700000000 +9999", "-1 +0000"])
+def test_git_commit_with_a_date_that_no_clock_shows_keeps_nobody_from_verifying(
+    story: LogFolder, date: str
+) -> None:
+    """Whoever can push a commit can choose its date."""
+    _git(story.root, "init", "--quiet")
+    _git(story.root, "add", "registry")
+    tree = _git(story.root, "write-tree").strip()
+    text = f"tree {tree}\nauthor a <a@b> {date}\ncommitter a <a@b> {date}\n\nodd\n"
+    file = story.root / "commit"
+    file.write_text(text)
+    name = _git(story.root, "hash-object", "-t", "commit", "-w", "--literally", str(file)).strip()
+    _git(story.root, "update-ref", "HEAD", name)
+    found = _find(story, git_file=story.published / "checkpoint")
+    assert found.faults == ()
+    assert [anchor.kind for anchor in found.anchors] == ["git"]
+
+
 def test_outside_git_or_without_it_there_are_no_commits(
     story: LogFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,17 +3,17 @@
 Nothing acknowledged is lost, and nothing inconsistent is accepted.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.disks import abandoned, disk
 from tests.registry.conftest import ORIGIN, LogFolder
 from tests.registry.stores import Place
 from workbench.errors import IntegrityError, StoreUnavailableError
@@ -22,6 +22,7 @@ from workbench.registry.heads import verify_head
 from workbench.registry.keys import load_keys
 from workbench.registry.ledger import Ledger
 from workbench.registry.notes import VerifierKey
+from workbench.registry.store import store_exists
 from workbench.registry.verify import verify_log
 
 PAGE, FRAME_HEADER, WAL_HEADER = 4096, 24, 32
@@ -30,19 +31,6 @@ ENTRIES = 13
 
 def place_of(folder: Path) -> Place:
     return Place(url=f"sqlite:///{folder}/state/ledger.db", root=folder)
-
-
-@contextmanager
-def disk(folder: Path, options: str) -> Iterator[None]:
-    """Mount a file system of its own in memory."""
-    folder.mkdir(parents=True, exist_ok=True)
-    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("a disk of a test's own needs root and mount")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 # A log cut short: the image of a power cut is the file and a beginning of its write-ahead log
@@ -192,7 +180,7 @@ def test_last_head_torn_by_a_loss_of_power_is_made_good_from_the_synced_one(
     assert place.last_head.read_bytes() == note
     place.last_head.write_bytes(torn)
     place.last_head.with_name("last-head.synced").unlink()
-    with pytest.raises(IntegrityError, match="is not the last signed head"):
+    with pytest.raises(IntegrityError, match="the last signed head"):
         place.open()
 
 
@@ -238,6 +226,48 @@ def test_full_disk_loses_nothing_and_the_log_goes_on_when_there_is_room(tmp_path
             assert len(kept) + 1 <= len(leaves) <= len(kept) + 3
             ledger.append(Note(text="room"), subject="lab")
         assert len(kept) > 10
+
+
+def test_disk_that_a_killed_session_left_mounted_is_known_by_its_name(tmp_path: Path) -> None:
+    with disk(tmp_path / "disk", "size=64k"):
+        mine = Path("/proc/self/mounts").read_text("utf-8")
+        assert str(tmp_path / "disk") in mine
+        assert str(tmp_path / "disk") not in abandoned(mine)
+        # No process has a number so high.
+        theirs = mine.replace(f"workbench-test-{os.getpid()} ", "workbench-test-4194305 ")
+        assert str(tmp_path / "disk") in abandoned(theirs)
+
+
+def test_disk_too_full_to_make_a_store_is_a_refusal_and_leaves_none(tmp_path: Path) -> None:
+    with disk(tmp_path / "disk", "size=600k"):
+        place = Place(url=f"sqlite:///{tmp_path}/disk/ledger.db", root=tmp_path)
+        ballast = tmp_path / "disk" / "ballast"
+        for room in (0, 8, 16, 40, 80):
+            with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while file.write(bytes(4096)):
+                    pass
+            os.truncate(ballast, ballast.stat().st_size - room * 1024)
+            with pytest.raises(StoreUnavailableError, match=r"full|disk I/O") as refusal:
+                place.create()
+            assert "disk space" in refusal.value.remedy
+            assert not store_exists(place.url)
+        ballast.unlink()
+        with place.create() as ledger:
+            assert verify_log(ledger, vkey=ledger.vkey, kept_head=None).passed
+
+
+def test_file_that_is_something_else_counts_as_a_store_and_is_refused(tmp_path: Path) -> None:
+    """Nothing is restored over what may hold a log."""
+    place = Place(url=f"sqlite:///{tmp_path}/ledger.db", root=tmp_path)
+    assert not store_exists(place.url)
+    place.file.write_bytes(b"")
+    assert not store_exists(place.url)
+    place.sql("CREATE TABLE others (x)", guarded=True)
+    assert store_exists(place.url)
+    place.file.write_bytes(b"not a database, but long enough to look like a torn one" * 9)
+    assert store_exists(place.url)
+    with pytest.raises(IntegrityError):
+        place.open_store()
 
 
 def test_full_disk_of_the_keys_is_a_refusal_and_not_a_crash(

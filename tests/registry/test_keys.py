@@ -94,3 +94,17 @@ def test_damaged_last_head_is_named_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match="last-head is not the last signed head") as refusal:
         keys.last_head()
     assert "backup" in refusal.value.remedy
+
+
+def test_empty_last_head_is_none_only_where_none_was_ever_synced(tmp_path: Path) -> None:
+    """A writer that is killed at its first head leaves an empty file."""
+    keys = create_keys(tmp_path, ORIGIN)
+    (keys.folder / "last-head").touch()
+    assert keys.last_head() is None
+    assert create_keys(tmp_path, ORIGIN) == keys
+    keys.sync_head(sign_head(keys.log, 3, bytes(32)))
+    kept = keys.last_head()
+    assert kept is not None
+    assert kept.size == 3
+    with pytest.raises(ConflictError, match="have already signed"):
+        create_keys(tmp_path, ORIGIN)

@@ -122,6 +122,8 @@ def test_read_yaml_any_text_is_read_or_refused(text: str) -> None:
         (b"a: 1\nb: \xff\n", "f:2", "0xff is not UTF-8"),
         (b"\xef\xbb\xbfa: 1\n", "f:1", "byte-order mark"),
         ("a: 1\nb: e\u0301\n".encode(), "f:2", "normal form C"),
+        ("a: 1\nb: c  # \u202eevil\n".encode(), "f:2", "reorders text"),
+        ("a: '\u2066x\u2069'\n".encode(), "f:1", "reorders text"),
         (b"x" * 1_000_001, "f", "more than"),
     ],
 )

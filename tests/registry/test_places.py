@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import http.server
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -140,7 +141,9 @@ def test_folder_without_a_log_says_which_was_perhaps_meant(
     assert remedy.format(root=tmp_path) in refused.value.remedy
 
 
-@pytest.mark.parametrize("url", ["ftp://example.com/x", "https:///x", "file:///etc", "http://h/?a"])
+@pytest.mark.parametrize(
+    "url", ["ftp://example.com/x", "https:///x", "file:///etc", "http://h/?a", "http://[::1/x"]
+)
 def test_address_that_is_none_of_a_folder_of_the_web_is_refused(url: str) -> None:
     with pytest.raises(NotFoundError, match="address"):
         place_of(url)
@@ -167,7 +170,11 @@ def test_file_that_is_longer_than_it_may_be_is_not_read_to_its_end() -> None:
 
 
 def test_redirect_to_another_scheme_is_refused_and_a_loop_is_left() -> None:
-    targets = {"/away/checkpoint": "ftp://127.0.0.1/x", "/file/checkpoint": "file:///etc/hostname"}
+    targets = {
+        "/away/checkpoint": "ftp://127.0.0.1/x",
+        "/file/checkpoint": "file:///etc/hostname",
+        "/odd/checkpoint": "http://[::1/x",
+    }
 
     def redirect(handler: http.server.BaseHTTPRequestHandler) -> None:
         handler.send_response(302)
@@ -180,6 +187,8 @@ def test_redirect_to_another_scheme_is_refused_and_a_loop_is_left() -> None:
                 StoreUnavailableError, match=r"redirects from http to ftp|is not allowed"
             ):
                 Website(f"{url}/{path}").read("checkpoint", 100)
+        with pytest.raises(StoreUnavailableError, match="cannot be fetched: Invalid IPv6"):
+            Website(f"{url}/odd").read("checkpoint", 100)
         with pytest.raises(StoreUnavailableError, match="HTTP 302"):
             Website(f"{url}/loop").read("checkpoint", 100)
 
@@ -208,27 +217,46 @@ def test_server_that_refuses_is_named_with_its_answer(code: int) -> None:
         PublishedLog(Website(url)).head()
 
 
-def test_server_that_says_nothing_or_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = threading.Event()
-    monkeypatch.setattr(places, "STALL_SECONDS", 0.1)
+def _sending(start: bytes, drop: bytes, gone: threading.Event) -> Handler:
+    """Return a server that begins an answer and then sends one drop after another."""
+
+    def reply(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(start)
+        while not gone.wait(0.002):
+            handler.wfile.write(drop)
+
+    return answering(reply)
+
+
+@pytest.mark.parametrize(
+    ("start", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: y\r\n"),
+    ],
+    ids=["body", "header", "promises", "chunk", "trailers"],
+)
+def test_answer_without_end_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, start: bytes, drop: bytes
+) -> None:
     monkeypatch.setattr(places, "FILE_SECONDS", 0.2)
+    gone = threading.Event()
+    with serving(_sending(start, drop, gone)) as url:
+        with pytest.raises(StoreUnavailableError, match="took longer than"):
+            Website(url).read("checkpoint", 2**16)
+        gone.set()
 
-    def trickle(handler: http.server.BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        handler.end_headers()
-        while not gone.wait(0.02):
-            handler.wfile.write(b"x")
-            handler.wfile.flush()
 
-    def silent(handler: http.server.BaseHTTPRequestHandler) -> None:
-        gone.wait(5)
-
-    for reply, message in ((trickle, "took longer than"), (silent, "cannot be fetched: .*time")):
-        gone.clear()
-        with serving(answering(reply)) as url:
-            with pytest.raises(StoreUnavailableError, match=message):
-                Website(url).read("checkpoint", 2**16)
-            gone.set()
+def test_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "STALL_SECONDS", 0.1)
+    gone = threading.Event()
+    with serving(answering(lambda _: gone.wait(5) and None)) as url:
+        with pytest.raises(StoreUnavailableError, match=r"cannot be fetched: .*time"):
+            Website(url).read("checkpoint", 2**16)
+        gone.set()
 
 
 def test_server_that_is_not_there_says_so() -> None:
@@ -246,3 +274,21 @@ def test_folder_file_that_cannot_be_read_or_is_too_long_is_named(tmp_path: Path)
     (tmp_path / "log.vkey").write_bytes(bytes(11))
     with pytest.raises(IntegrityError, match=r"log\.vkey of the published log has more than 10"):
         Folder(tmp_path).read("log.vkey", 10)
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "log.vkey", "bodies/000.jsonl", "anchors/index"])
+def test_pipe_or_device_in_the_place_of_a_file_keeps_nobody(tmp_path: Path, name: str) -> None:
+    """A hostile folder: whoever opened the pipe would wait for ever, the device never ends."""
+    publish(ForgedLog(), tmp_path)
+    path = tmp_path / name
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)
+        make(path)
+        with pytest.raises(IntegrityError, match=f"{name} of the published log is no file"):
+            Folder(tmp_path).read(name, 100)
+
+
+def test_address_with_what_none_can_hold_is_a_refusal() -> None:
+    with pytest.raises(StoreUnavailableError, match="cannot be fetched"):
+        Website("http://127.0.0.1:9/é").read("checkpoint", 100)

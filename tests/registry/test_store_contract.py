@@ -89,11 +89,12 @@ def test_store_that_is_not_there_is_not_found(place: Place) -> None:
 
 def test_created_store_is_empty_and_created_again_it_is_the_same(place: Place) -> None:
     with_entry = place.create_store()
-    assert store_exists(place.url)
+    assert not store_exists(place.url)
     assert (with_entry.tree(), with_entry.last_note(), with_entry.heads()) == (Frontier(), "", [])
     with with_entry.lock():
         (entry,) = numbered(1)
         with_entry.append([entry], ["a"], grown(Frontier(), [entry.leaf]))
+    assert store_exists(place.url)
     with_entry.close()
     again = place.create_store()
     assert again.tree().size == 1
@@ -270,6 +271,25 @@ def test_lock_keeps_threads_apart_and_is_given_back_after_an_error(place: Place)
         with store.lock():
             pass
     store.close()
+
+
+def test_reserved_name_is_held_by_one_at_a_time_and_does_not_keep_anybody_from_writing(
+    place: Place,
+) -> None:
+    here, there = place.create_store(), place.open_store()
+    with here.reserved("0001-x confirmatory") as mine:
+        with there.reserved("0001-x confirmatory") as theirs, there.reserved("0002-y") as other:
+            assert (mine, theirs, other) == (True, False, True)
+        with there.lock_if_free() as free:
+            assert free
+    with there.reserved("0001-x confirmatory") as again:
+        assert again
+    with pytest.raises(RuntimeError), here.reserved("0001-x confirmatory"):
+        raise RuntimeError
+    with there.reserved("0001-x confirmatory") as after:
+        assert after
+    here.close()
+    there.close()
 
 
 def test_store_may_be_used_after_it_was_closed(filled: Place) -> None:

@@ -103,6 +103,17 @@ def test_rotation_killed_at_each_step_is_whole_or_undone(
     assert {stat.S_IMODE(path.stat().st_mode) for path in story.keys.iterdir()} == {0o600}
 
 
+def test_copy_of_a_key_that_a_killed_rotation_left_is_removed(story: LogFolder) -> None:
+    """Whoever destroys the key that was replaced must not leave one in a hidden file."""
+    left = story.keys / ".log.key.retired-00000000.77.77.tmp"
+    left.write_text("a private key")
+    with story.open() as ledger:
+        assert not left.exists()
+        left.write_text("a private key")
+        ledger.rotate("log", why="scheduled", reason="yearly")
+        assert not left.exists()
+
+
 def test_rotation_is_taken_up_by_a_ledger_that_was_open_already(story: LogFolder) -> None:
     with story.open() as writer, story.open() as other:
         other.rotate("log", why="scheduled", reason="yearly")

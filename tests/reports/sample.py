@@ -274,6 +274,15 @@ def sample_log(
 ) -> MemoryLog:
     """Return the log of an experiment with a pruned, a failed and a diverged trial, a killed run,
     an incident, a deviation, decisions, a verdict and its score."""
+    log = new_log()
+    forecasts = promoted(log, proposal)
+    _runs(log)
+    _verdict(log, control, treatment, forecasts)
+    return log
+
+
+def new_log() -> MemoryLog:
+    """Return a log with nothing but its first entry."""
     log = MemoryLog()
     log.append(
         Genesis(
@@ -284,21 +293,23 @@ def sample_log(
         ),
         "lab",
     )
-    log.append(registration(proposal))
-    log.append(Anchor(method="embedded", head=NOTE, tree_size=2))
-    _sweep(log, "confirmatory")
-    _ladder(log)
-    _promotion(log)
-    forecasts = _forecasts(log)
-    _runs(log)
-    _verdict(log, control, treatment, forecasts)
     return log
 
 
-def exploratory_log() -> MemoryLog:
+def promoted(log: MemoryLog, proposal: str) -> dict[str, Forecast]:
+    """Register the proposal and lead it to its promotion; return the forecasts."""
+    log.append(registration(proposal))
+    log.append(Anchor(method="embedded", head=NOTE, tree_size=len(log.found)))
+    _sweep(log, "confirmatory")
+    _ladder(log)
+    _promotion(log)
+    return _forecasts(log)
+
+
+def exploratory_log(subject: str = "recipe:mixture@1") -> MemoryLog:
     """Return a log with an exploratory sweep alone."""
     log = MemoryLog()
-    _sweep(log, "exploratory", subject="recipe:mixture@1")
+    _sweep(log, "exploratory", subject=subject)
     return log
 
 
@@ -555,12 +566,12 @@ def _runs(log: MemoryLog) -> None:
         for arm, gain in (("control", 0.0), ("treatment", 0.16)):
             run = f"{arm}/seed-{seed}"
             if run == "treatment/seed-1":
-                _attempt(log, run, gain, 1, 0, 412, 400, "lost", "process disappeared (kill -9)")
+                run_attempt(log, run, gain, 1, 0, 412, 400, "lost", "process disappeared (kill -9)")
                 _incident(log, run)
-                _attempt(log, run, gain, 2, 400, STEPS, STEPS, "completed", "")
+                run_attempt(log, run, gain, 2, 400, STEPS, STEPS, "completed", "")
                 _decisions(log)
             else:
-                _attempt(log, run, gain, 1, 0, STEPS, STEPS, "completed", "")
+                run_attempt(log, run, gain, 1, 0, STEPS, STEPS, "completed", "")
 
 
 def _incident(log: MemoryLog, run: str) -> None:
@@ -613,7 +624,7 @@ def _decisions(log: MemoryLog) -> None:
     log.append(Note(text="The machine was shared with another job between 08:20 and 08:31."))
 
 
-def _attempt(
+def run_attempt(
     log: MemoryLog,
     run: str,
     gain: float,
@@ -718,11 +729,11 @@ def verdict_body(
         },
         void_reasons=[] if found.outcome != "void" else [found.reason],
         action=actions[found.outcome],
-        scores=[_scored(body, observed[target]) for target, body in forecasts.items()],
+        scores=[scored(body, observed[target]) for target, body in forecasts.items()],
     )
 
 
-def _scored(body: Forecast, observed: float) -> ForecastScore:
+def scored(body: Forecast, observed: float) -> ForecastScore:
     found = score(
         point=body.point,
         spread=body.spread,

@@ -14,7 +14,7 @@ from workbench.registry.entries import (
 )
 from workbench.reports.audit import audit_claims
 
-NUM_CHECKS = 9
+NUM_CHECKS = 10
 
 
 def failed(log: MemoryLog) -> list[str]:
@@ -86,12 +86,41 @@ def test_missing_seed_fails_unless_the_verdict_is_void() -> None:
     assert "every registered seed is accounted for" in failed(log)
 
 
-def test_void_verdict_with_its_reason_passes() -> None:
-    log = sample_log()
+def void(log: MemoryLog, **changes: Any) -> None:
     action = "Repair the cause and register again"
-    changes = {"outcome": "void", "void_reasons": ["run x is missing"], "action": action}
-    log.replace_body("verdict", **changes, scores=[])
+    reasons = ["run x is missing"]
+    log.replace_body(
+        "verdict", outcome="void", void_reasons=reasons, action=action, scores=[], **changes
+    )
+
+
+def test_void_verdict_of_a_split_that_stayed_shut_passes() -> None:
+    log = sample_log()
+    values = {
+        arm: [seed.model_copy(update={"value": None}) for seed in seeds]
+        for arm, seeds in verdict_of(log).values.items()
+    }
+    log.found = [e for e in log.found if not isinstance(e.body, Exposure)]
+    nothing = dict.fromkeys(("estimate", "lower", "upper", "degrees_of_freedom"))
+    void(log, values=values, per_metric={}, **nothing)
     assert failed(log) == []
+
+
+def test_verdict_is_not_void_because_it_says_so() -> None:
+    log = sample_log()
+    void(log)
+    assert failed(log) == ["outcome follows from the values"]
+
+
+def test_void_verdict_that_hides_what_was_seen_fails() -> None:
+    log = sample_log()
+    values = {
+        arm: [seed.model_copy(update={"value": None}) for seed in seeds]
+        for arm, seeds in verdict_of(log).values.items()
+    }
+    nothing = dict.fromkeys(("estimate", "lower", "upper", "degrees_of_freedom"))
+    void(log, values=values, per_metric={}, **nothing)
+    assert failed(log) == ["sealed test was opened once, on the record"]
 
 
 @pytest.mark.parametrize(

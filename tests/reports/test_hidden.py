@@ -24,7 +24,7 @@ from workbench.reports.audit import audit_claims
 from workbench.reports.facts import experiment_facts
 from workbench.reports.site import write_chronicles
 from workbench.reports.stages import experiment_statuses
-from workbench.reports.status import state_of
+from workbench.reports.status import effect_sentence, state_of
 
 NOW = datetime(2026, 4, 1, tzinfo=UTC)
 KINDS = sorted({entry.kind for entry in sample_log().found} - NEVER_WITHHELD)
@@ -106,6 +106,22 @@ def test_hidden_registration_is_no_exploratory_experiment(tmp_path: Path) -> Non
     assert "nobody can show it any more" in text
 
 
+def test_redacted_registration_leaves_the_verdict_and_the_work_on_the_page(tmp_path: Path) -> None:
+    whole = experiment_facts(sample_log(), EXPERIMENT)
+    assert whole.verdict is not None
+    log = sample_log()
+    text = told(hide(log, of_kind(log, "registration")), tmp_path).replace("\xa0", " ")
+    assert "as recorded. Without what was registered nobody can recompute it" in " ".join(
+        text.split()
+    )
+    assert effect_sentence(whole.verdict.value).replace("\xa0", " ") in text
+    for heading in ("Verdict", "Sweep accounting", "Incidents", "Decisions", "Cost by outcome"):
+        assert f"## {heading}" in text, heading
+    for run in {start.value.run for start in whole.starts}:
+        assert run in text
+    assert (tmp_path / "index.html").is_file()
+
+
 def test_hidden_failed_trial_is_not_counted_as_none_failed(tmp_path: Path) -> None:
     log = sample_log()
     failed = [
@@ -132,7 +148,7 @@ def test_remark_that_is_hidden_leaves_the_verdict_recomputed(tmp_path: Path) -> 
     log = sample_log()
     log.append(Note(text="names a person"))
     text = told(hide(log, [len(log.found) - 1]), tmp_path)
-    assert len(audit_claims(log)) == 9
+    assert len(audit_claims(log)) == 10
     assert "names a person" not in text.replace(REASON, "")
 
 
@@ -223,7 +239,7 @@ def test_status_shows_an_embargo_and_when_it_is_overdue(copy: object) -> None:
 
 
 def test_owner_audits_an_embargoed_verdict_and_the_public_is_told_why_it_cannot() -> None:
-    assert len(audit_claims(embargoed())) == 9
+    assert len(audit_claims(embargoed())) == 10
     (finding,) = audit_claims(as_published(embargoed()))
     assert finding.passed
     assert "NOT RECOMPUTED" in finding.detail

@@ -29,7 +29,7 @@ def test_chronicles_of_every_subject_and_the_index_are_written(tmp_path: Path) -
     listing = index.read_text()
     assert f'href="{EXPERIMENT}/chronicle.html"' in listing
     assert "never registered, supports no verdict" in listing
-    assert "3\xa0forecasts scored" in listing
+    assert "3\xa0forecasts of 1\xa0experiment scored" in listing
     on_disk = {path for path in tmp_path.rglob("*") if path.is_file()}
     told = {path for w in written for path in (w.html, w.markdown, *w.figures)}
     assert on_disk == {index, *told}

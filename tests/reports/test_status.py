@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.reports.sample import EXPERIMENT, MemoryLog, exploratory_log, sample_log
+from tests.reports.sample import EXPERIMENT, MemoryLog, exploratory_log, registration, sample_log
 from workbench.reports.facts import experiment_facts
 from workbench.reports.status import state_of, status_lines
 
@@ -34,6 +34,18 @@ def test_status_tells_how_far_the_experiment_has_come(kind: str, state: str, sai
     lines = status_lines(facts)
     assert [line.label for line in lines] == ["Question", "State", "Result", "Forecast", "Cost"]
     assert said in lines[1].text.replace("\u00a0", " ")
+
+
+def test_status_says_what_was_explored_before_it_was_registered() -> None:
+    log = exploratory_log(EXPERIMENT)
+    count = len(log.found)
+    log.append(registration())
+    _, state, *_ = status_lines(experiment_facts(log, EXPERIMENT))
+    text = state.text.replace("\u00a0", " ")
+    assert f"Explored before it was registered: {count} entries." in text
+    after = sample_log()
+    _, state, *_ = status_lines(experiment_facts(after, EXPERIMENT))
+    assert "Explored" not in state.text
 
 
 def test_status_of_running_experiment_counts_finished_runs() -> None:

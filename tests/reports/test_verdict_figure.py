@@ -1,17 +1,21 @@
+import re
 from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.reports.looks import forged, story
 from tests.reports.sample import EXPERIMENT, PROPOSAL, MemoryLog, sample_log
-from workbench.registry.entries import Verdict
-from workbench.reports.facts import Cited, experiment_facts, of_kind
-from workbench.reports.figures.canvas import Axis, spread_labels, tick_labels, ticks
-from workbench.reports.figures.verdict import verdict_intervals
+from workbench.registry.entries import Look, SeedValue
+from workbench.reports.facts import experiment_facts
+from workbench.reports.figures.canvas import Axis, Figure, spread_labels, tick_labels, ticks
+from workbench.reports.figures.verdict import claim_figure
+from workbench.reports.rulings import rulings_of
 
 
-def verdict_of(log: MemoryLog) -> Cited[Verdict]:
-    return of_kind(log.found, Verdict)[0]
+def drawn(log: MemoryLog, claim: int = 0) -> Figure | None:
+    ruling = rulings_of(experiment_facts(log, EXPERIMENT))[claim]
+    return claim_figure(ruling, name="verdict", said="Verdict", sources=())
 
 
 def words(svg: str) -> list[str]:
@@ -30,30 +34,79 @@ def words(svg: str) -> list[str]:
 )
 def test_verdict_figure_marks_where_the_rule_changes_its_mind(claim: str, marks: list[str]) -> None:
     log = sample_log(proposal=PROPOSAL.replace("superior(0.02)", claim))
-    facts = experiment_facts(log, EXPERIMENT)
-    figure = verdict_intervals(verdict_of(log), facts.proposal)
+    figure = drawn(log)
     assert figure is not None
     assert [word for word in words(figure.wide) if word in ("0", "δ", "−δ")] == marks
 
 
 def test_verdict_without_any_value_has_no_figure() -> None:
-    verdict = verdict_of(sample_log())
+    log = sample_log()
     values = {
-        arm: [seed.model_copy(update={"value": None}) for seed in seeds]
-        for arm, seeds in verdict.value.values.items()
+        arm: [SeedValue(seed_index=0, run=f"{arm}/seed-0")] for arm in ("control", "treatment")
     }
-    empty = verdict.value.model_copy(update={"values": values})
-    assert verdict_intervals(Cited(value=empty, sources=verdict.sources), None) is None
+    log.replace_body("verdict", values=values)
+    assert drawn(log) is None
 
 
 def test_void_verdict_shows_values_without_an_interval() -> None:
-    verdict = verdict_of(sample_log())
+    log = sample_log()
     changes = {"estimate": None, "lower": None, "upper": None, "outcome": "void"}
-    void = verdict.value.model_copy(update=changes)
-    figure = verdict_intervals(Cited(value=void, sources=verdict.sources), None)
+    log.replace_body("verdict", **changes)
+    figure = drawn(log)
     assert figure is not None
-    assert figure.alt == "Verdict void."
+    assert figure.alt == "Verdict."
     assert "Δ" not in words(figure.wide)
+
+
+def test_figure_shows_every_look_and_says_each_in_words() -> None:
+    figure = drawn(story().decided())
+    assert figure is not None
+    rows = [word for word in words(figure.wide) if word in ("n\u00a0=\u00a03", "n\u00a0=\u00a05")]
+    assert rows == ["n\u00a0=\u00a03", "n\u00a0=\u00a05"]
+    assert figure.wide.count('class="interval earlier"') == 6
+    for look in ("Look 1 at 3 seeds", "Look 2 at 5 seeds", "Look 3 at 8 seeds"):
+        assert look in figure.alt
+    assert [source.kind for source in figure.sources] == ["look"] * 3
+
+
+def test_figure_of_a_family_has_the_values_of_the_claims_own_measure() -> None:
+    log = story(family=True, stopping="fixed(5)", seeds=5).decided()
+    figure = drawn(log, claim=2)
+    assert figure is not None
+    assert "bpb_docs, bits/byte" in words(figure.wide)
+    assert [word for word in words(figure.wide) if word in ("0", "δ", "−δ")] == ["−δ", "0", "δ"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "zones"),
+    [
+        ("superior(0.02)", ["refuted", "inconclusive", "supported"]),
+        ("non_inferior(0.02)", ["refuted", "inconclusive", "supported"]),
+        ("equivalent(0.05)", ["refuted", "inconclusive", "supported", "inconclusive", "refuted"]),
+        ("equivalent(0.001)", ["refuted", "inconclusive", "refuted"]),
+    ],
+)
+def test_strip_shows_the_outcomes_of_other_improvements_in_order(
+    claim: str, zones: list[str]
+) -> None:
+    figure = drawn(story(claim=claim, stopping="fixed(5)", seeds=5).decided())
+    assert figure is not None
+    assert re.findall(r'class="zone (\w+)"', figure.wide) == zones
+    assert figure.alt.count("The rule turns at") == 1
+
+
+def test_bound_that_does_not_exist_is_an_open_end() -> None:
+    log = story(interval="paired_t", stopping="anytime", seeds=6, effect=0.02).decided()
+    nothing = {"lower": None, "upper": None}
+
+    def without_bounds(body: Look) -> Look:
+        results = [result.model_copy(update=nothing) for result in body.results]
+        return body.model_copy(update={"results": results})
+
+    forged(log, "look", without_bounds, 0)
+    figure = drawn(log)
+    assert figure is not None
+    assert "Look 1 at 3 seeds: +0.0230, no bounds, inconclusive" in figure.alt
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -113,3 +113,13 @@ def test_read_rows_damage_inside_names_file_and_line(tmp_path):
     path.write_text(to_line(ROW) + '{"time":\n' + to_line(ROW))
     with pytest.raises(IntegrityError, match=r"telemetry\.jsonl:2"):
         list(read_rows(path))
+
+
+@pytest.mark.parametrize("spare", [0, 1, 20])
+def test_read_rows_of_the_end_of_a_file_are_whole_rows(tmp_path, spare):
+    path = tmp_path / "telemetry.jsonl"
+    lines = [to_line(replace(ROW, step=step)) for step in range(1, 6)]
+    path.write_text("".join(lines))
+    found = read_rows(path, last_bytes=len("".join(lines[3:])) + spare)
+    assert [row.step for row in found] == [4, 5]
+    assert len(list(read_rows(path, last_bytes=10**6))) == 5

@@ -12,14 +12,16 @@ from workbench.training.attempts import (
     Curve,
     attempt_trace,
     checkpoint_folder,
-    evaluations_path,
-    exclusive,
-    last_attempt,
     resume_point,
-    telemetry_path,
 )
 from workbench.training.checkpoints import checkpoint_path, write_checkpoint
 from workbench.training.recorder import FileRecorder
+from workbench.training.run_folder import (
+    evaluations_path,
+    exclusive,
+    last_attempt,
+    telemetry_path,
+)
 
 
 def record(folder, attempt, steps, *, evaluations=()):

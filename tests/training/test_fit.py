@@ -15,13 +15,14 @@ import torch
 from workbench.errors import ConflictError, StoreUnavailableError
 from workbench.sentinel.telemetry import read_rows
 from workbench.training import fit as fit_module
-from workbench.training.attempts import attempt_trace, exclusive, resume_point, telemetry_path
+from workbench.training.attempts import attempt_trace, resume_point
 from workbench.training.checkpoints import checkpoint_path, read_checkpoint
 from workbench.training.evaluate import evaluate, load_weights, validation_windows
 from workbench.training.fit import fit
 from workbench.training.interruption import Interrupted
 from workbench.training.recorder import StopRun
 from workbench.training.results import DivergenceRule
+from workbench.training.run_folder import exclusive, telemetry_path
 
 NEVER = DivergenceRule(loss_above=1000.0, patience=3)
 

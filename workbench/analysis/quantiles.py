@@ -1,7 +1,7 @@
-"""Quantiles of Student's t and of the beta distribution, in plain Python.
+"""Student's t and the beta distribution, in plain Python.
 
-Verification needs two numbers of these, and importing scipy for them took half of its time
-(docs/decisions/0012). Tests compare them with scipy's to 12 digits.
+Verification and chronicles need a few numbers of these, and importing scipy for them took half of
+the time (docs/decisions/0012). Tests compare them with scipy's to 12 digits.
 """
 
 import math
@@ -28,6 +28,30 @@ def student_quantile(freedom: float, tail: float) -> float:
     # t²/(ν + t²) has the beta distribution (1/2, ν/2) (DLMF 8.17, Johnson et al. 1995, eq. 28.4).
     share, rest = _split(0.5, freedom / 2, 1 - 2 * tail, 2 * tail)
     return math.sqrt(freedom * share / rest)
+
+
+def student_tail(freedom: float, t: float) -> float:
+    """Return the probability with which Student's t exceeds a value, to 12 digits.
+
+    Args:
+        freedom: degrees of freedom, at least 0.5; need not be whole.
+        t: the value, not NaN.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+    if not (math.isfinite(freedom) and freedom >= 0.5) or math.isnan(t):
+        raise ValueError(f"no tail of t with {freedom!r} degrees of freedom beyond {t!r}")
+    # ν/(ν + t²) has the beta distribution (ν/2, 1/2) (DLMF 8.17, Johnson et al. 1995, eq. 28.4).
+    share = freedom / (freedom + t * t)
+    if share == 0 or t == 0:
+        beyond = 0.0 if t else 0.5
+    elif t * t < freedom:
+        # 1 - share would lose the digits of a small t.
+        beyond = _shares(t * t / (freedom + t * t), 0.5, freedom / 2)[1] / 2
+    else:
+        beyond = _shares(share, freedom / 2, 0.5)[0] / 2
+    return beyond if t >= 0 else 1 - beyond
 
 
 def beta_quantile(a: float, b: float, below: float) -> float:

@@ -276,7 +276,8 @@ class Rule:
         if self.interval != "perm_exact":
             return
         for n in self.stopping.looks:
-            if num_splits(n, n) > MOST_SPLITS:
+            # There are more than 2**n splits, and counting those of a huge n would never end.
+            if n > MOST_SPLITS.bit_length() or num_splits(n, n) > MOST_SPLITS:
                 raise ValueError(f"perm_exact at {n} seeds an arm is too many splits to enumerate")
             if smallest_p(n, n) > self.look_alpha * (1 + 1e-9):
                 raise ValueError(

@@ -4,7 +4,7 @@ Noise is in units of the metric. Arrays of an arm have the shape (experiments, s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from workbench.analysis.claims import ClaimKind, Outcome
 from workbench.analysis.intervals import Array
 from workbench.analysis.looks import rows_bounds
-from workbench.analysis.rules import Rule, Stopping
+from workbench.analysis.rules import Rule
 
 _FEWEST = 2
 _CODES: tuple[Outcome, ...] = ("inconclusive", "supported", "refuted", "void")
@@ -22,8 +22,9 @@ _CODES: tuple[Outcome, ...] = ("inconclusive", "supported", "refuted", "void")
 class Noise(Protocol):
     """Where the deviations of seeds from their arm's true value come from."""
 
-    sd: float
-    """Standard deviation of one seed, in the metric's unit."""
+    @property
+    def sd(self) -> float:
+        """Standard deviation of one seed, in the metric's unit."""
 
     def draw(self, num: int, arms: int, seeds: int, generator: np.random.Generator) -> Array:
         """Return deviations of shape (num, arms, seeds); the arms of an experiment are alike."""
@@ -103,6 +104,8 @@ class Rates:
     void: float
     mean_seeds: float
     """Seeds an arm when the rule stopped."""
+    stopped: tuple[float, ...]
+    """Share that stopped at each look, in order."""
     num: int
     """Experiments simulated."""
 
@@ -170,97 +173,12 @@ def verdict_rates(rule: Rule, simulated: Simulated, *, true: float) -> Rates:
     return Rates(
         **{name: float(share) for name, share in zip(_CODES, shares, strict=True)},
         mean_seeds=float(np.mean(np.array(simulated.seeds)[places])),
+        stopped=tuple(
+            float(share)
+            for share in np.bincount(places, minlength=len(simulated.seeds)) / len(verdicts)
+        ),
         num=len(verdicts),
     )
-
-
-def detectable_effect(rule: Rule, simulated: Simulated, *, power: float, sd: float) -> float | None:
-    """Return the smallest true improvement that supports the claim with this power.
-
-    For ``equivalent`` it is the largest instead: how far apart the arms may truly be. None where
-    no improvement within 100 spreads has the power. Found by bisection on the same simulated
-    experiments, to a hundredth of the spread.
-
-    Args:
-        rule: As was simulated; its claim and margin may be others.
-        simulated: The bounds without an effect.
-        power: Wanted chance of ``supported``.
-        sd: Spread between seeds: the unit of the search.
-
-    Raises:
-        ValueError: as `verdict_rates`.
-    """
-
-    def supports(true: float) -> bool:
-        return verdict_rates(rule, simulated, true=true).supported >= power
-
-    # From where the claim holds most clearly to where it begins to be true.
-    begins = {
-        "superior": 0.0,
-        "superior_by": rule.margin,
-        "non_inferior": -rule.margin,
-        "equivalent": rule.margin,
-    }[rule.claim_kind]
-    clear = 0.0 if rule.claim_kind == "equivalent" else begins + rule.margin + 100 * sd
-    if not supports(clear):
-        return None
-    while abs(clear - begins) > sd / 100:
-        middle = (clear + begins) / 2
-        clear, begins = (middle, begins) if supports(middle) else (clear, middle)
-    return clear
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeedPlan:
-    """What a number of seeds an arm can show."""
-
-    stopping: str
-    detectable: float | None
-    """Smallest true improvement that is supported with the wanted power (for ``equivalent`` the
-    largest); None if none is."""
-    rates: Rates
-    """Of each verdict when the improvement is the one that was asked about."""
-
-
-def seed_plans(
-    rule: Rule,
-    noise: Noise,
-    *,
-    counts: Sequence[int],
-    true: float,
-    power: float,
-    num: int,
-    generator: np.random.Generator,
-    most: int | None = None,
-) -> list[SeedPlan]:
-    """Return what the rule can show as registered, then what it could with fixed numbers of seeds.
-
-    Args:
-        rule: The rule.
-        noise: Of a seed, in the metric's unit.
-        counts: Seeds an arm to compare with, looked at once.
-        true: The improvement asked about: the stated minimum effect.
-        power: Wanted chance of ``supported``.
-        num: Experiments to simulate of each.
-        generator: Source of the noise.
-        most: Registered seeds an arm, for ``anytime``.
-
-    Raises:
-        ValueError: a count with which the rule's interval can show nothing, or as `simulate`.
-    """
-    fixed = [Stopping(kind="fixed", looks=(count,)) for count in counts]
-    plans = []
-    for one in (rule, *(replace(rule, stopping=stopping) for stopping in fixed)):
-        at_most = most if one.stopping.kind == "anytime" else None
-        simulated = simulate(one, noise, num=num, generator=generator, most=at_most)
-        plans.append(
-            SeedPlan(
-                stopping=one.stopping.text,
-                detectable=detectable_effect(one, simulated, power=power, sd=noise.sd),
-                rates=verdict_rates(one, simulated, true=true),
-            )
-        )
-    return plans
 
 
 def _refuse_other(rule: Rule, simulated: Rule) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workbench.experiments.amendments import DraftAmendment
+from workbench.experiments.stated_power import stated_power
 from workbench.experiments.withdrawals import DraftWithdrawal
 from workbench.proxies.document_changes import prose_diff, shown
-from workbench.registry.entries import FieldChange, Timing
+from workbench.registry.entries import FieldChange, Registration, StatedPower, Timing
 from workbench.registry.log import Entry
 
 WIDTH = 80
@@ -17,6 +18,7 @@ KNOWN: dict[Timing, str] = {
     "outcomes_seen": "outcomes have been seen",
 }
 """Timings in words."""
+OUTCOMES = ("supported", "refuted", "inconclusive")
 
 
 def amendment_lines(draft: DraftAmendment) -> Iterator[str]:
@@ -35,6 +37,7 @@ def amendment_lines(draft: DraftAmendment) -> Iterator[str]:
         seen = f"{draft.num_values} {many} of the sweep, as a pilot's; the chronicle will say so"
         yield from _labelled("Seen", seen)
     yield from _labelled("Effect", draft.effect)
+    yield from _labelled("Rule", _expected(draft))
     if draft.known.timing == "outcomes_seen":
         number = draft.experiment[:4]
         way_out = (
@@ -42,6 +45,24 @@ def amendment_lines(draft: DraftAmendment) -> Iterator[str]:
             f'workbench note -e {number} "…"'
         )
         yield from _labelled("", way_out)
+
+
+def _expected(draft: DraftAmendment) -> str:
+    """Return what the amended rule is expected to say, beside what the one in force is."""
+    now = stated_power(draft.checked)
+    before = draft.registration.body
+    was = before.power if isinstance(before, Registration) else None
+    if now is None:
+        return "chances unknown, since the noise between seeds is (decision.noise gives it)"
+    changed = f"; before: {_chances(was)}" if was else ""
+    return f"{_chances(now)}, seeds vary by {now.noise_sd:.2g}{changed}"
+
+
+def _chances(power: StatedPower) -> str:
+    # Stored bodies have their keys in the order of the alphabet.
+    outcomes = [outcome for outcome in OUTCOMES if outcome in power.chances]
+    told = ", ".join(f"{outcome} {power.chances[outcome]:.0%}" for outcome in outcomes)
+    return f"if the improvement is truly {power.effect:+g}: {told}"
 
 
 def _change_lines(change: FieldChange) -> Iterator[str]:
@@ -77,6 +98,7 @@ def amendment_json(draft: DraftAmendment, entry: Entry | None = None) -> dict[st
         "rests_on": [_entry_json(entry) for entry in draft.known.rests_on],
         "sweep_values_seen": draft.num_values,
         "effect": draft.effect,
+        "power": _power_json(stated_power(draft.checked)),
         "warnings": [str(warning) for warning in draft.warnings],
     }
     if entry is not None:
@@ -107,6 +129,10 @@ def withdrawal_json(draft: DraftWithdrawal, entry: Entry | None = None) -> dict[
     if entry is not None:
         found |= {"entry": _entry_json(entry), **entry.body.to_json()}
     return found
+
+
+def _power_json(power: StatedPower | None) -> dict[str, Any] | None:
+    return power.model_dump() if power else None
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:

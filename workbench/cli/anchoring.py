@@ -108,7 +108,7 @@ def anchor(
         say(f"{lab.keep_cosigned(read_text(cosigned), witness_key)}: kept")
     if not any((tsa, query, response, cosigned)):
         found = lab.anchors()
-        lines = list(found.lines()) or [_NOTHING]
+        lines = list(found.lines()) or _NOTHING.splitlines()
         tell(lines, asdict(found) if as_json else None, passed=not found.faults)
 
 

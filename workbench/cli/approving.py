@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from workbench.cli.show import print_json, print_table, say
+from workbench.cli.show import one_line, print_json, print_table, say
 from workbench.errors import ConflictError
 from workbench.experiments.approvals import Given
 from workbench.experiments.precedents import question_of
@@ -57,7 +57,7 @@ def confirm(
     """
     for approval in given:
         for line in (*_summary(approval), *_differing(approval, root)):
-            typer.secho(line, err=quiet)
+            typer.secho(one_line(line), err=quiet)
     if not given or yes:
         return
     if not sys.stdin.isatty():

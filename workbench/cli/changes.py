@@ -29,7 +29,8 @@ def add_commands(app: typer.Typer) -> None:
 def amend(
     number: Number,
     reason_class: Annotated[
-        ReasonName | None, typer.Option(help="Why, in one word; required to amend.")
+        ReasonName | None,
+        typer.Option(metavar="CLASS", help=f"Required to amend: {', '.join(ReasonName)}."),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why, in a sentence; required to amend.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Amend without asking.")] = False,
@@ -64,7 +65,7 @@ def amend(
         print_json(amendment_json(draft, entry))
         return
     say(f"Amended {draft.experiment}: entry {entry.sequence}  {entry.id}")
-    say(f"Next: workbench status; the registration before it stays in the log (chronicle {number})")
+    say(f"Next: workbench status; what was registered stays in the log (chronicle {number})")
 
 
 def withdraw(

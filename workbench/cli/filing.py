@@ -1,18 +1,20 @@
-"""Commands that file and record: init, propose, check, register, note, decide."""
+"""Commands that file and record: init, propose, check, power, register, note, decide."""
 
+import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from workbench.cli.show import live_progress, say
+from workbench.cli.show import live_progress, print_json, say
 
 Number = Annotated[str, typer.Argument(help="Experiment number or folder name, like 0001.")]
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands to the application."""
-    for command in (init, propose, check, register, note, decide):
+    for command in (init, propose, check, power, register, note, decide):
         app.command(rich_help_panel="File and record")(command)
 
 
@@ -77,6 +79,29 @@ def check(
         print_planned_embargo(checked)
         for line in lab.lines_after_check(number):
             say(line)
+
+
+def power(
+    number: Number,
+    sd: Annotated[
+        float | None,
+        typer.Option(help="Spread between seeds to compute with, instead of what is known."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for another program.")
+    ] = False,
+) -> None:
+    """Show what a rule can detect with more or fewer seeds, and how likely each verdict is."""
+    if sd is not None and not (math.isfinite(sd) and sd > 0):
+        raise typer.BadParameter(f"--sd {sd:g} is no standard deviation: give a number above 0")
+    from workbench.cli.planning import print_power
+    from workbench.lab import Lab
+
+    report = Lab.open().power(number, sd=sd)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        print_power(report)
 
 
 def register(

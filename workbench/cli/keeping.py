@@ -84,7 +84,9 @@ def reveal(
 
 def redact(
     entry: Annotated[str, typer.Argument(help="Number that chronicles show after #, or an id.")],
-    what: Annotated[WhatName, typer.Option(help="What kind of thing is erased.")],
+    what: Annotated[
+        WhatName, typer.Option(metavar="KIND", help=f"What is erased: {', '.join(WhatName)}.")
+    ],
     reason: Annotated[str, typer.Option(help="Why; published, so do not repeat what is erased.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")] = False,
     dry_run: Annotated[
@@ -235,8 +237,11 @@ def new(
 
 
 def rotate(
-    role: Annotated[RoleName, typer.Argument(help="log signs tree heads, author signs entries.")],
-    why: Annotated[WhyName, typer.Option(help="Why, in one word.")],
+    role: Annotated[
+        RoleName,
+        typer.Argument(metavar="ROLE", help="log (signs tree heads) or author (signs entries)."),
+    ],
+    why: Annotated[WhyName, typer.Option(metavar="WHY", help=f"One of {', '.join(WhyName)}.")],
     reason: Annotated[str, typer.Option(help="Why, in a sentence; published.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace it without asking.")] = False,
     dry_run: Annotated[

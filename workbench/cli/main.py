@@ -12,10 +12,14 @@ from workbench.cli import (
     demo,
     filing,
     keeping,
+    noise,
     reading,
     reviewing,
     running,
+    scoring,
+    watching,
 )
+from workbench.cli.show import shown
 from workbench.errors import StoreUnavailableError, WorkbenchError
 
 TRACEBACK = "WORKBENCH_TRACEBACK"
@@ -29,7 +33,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _group in (filing, changes, reviewing, running, reading, anchoring, keeping, demo):
+for _group in (
+    filing, changes, reviewing, running, noise, watching, reading, scoring,
+    anchoring, keeping, demo,
+):  # fmt: skip
     _group.add_commands(app)
 
 
@@ -57,15 +64,15 @@ def main() -> None:
     try:
         app()
     except WorkbenchError as error:
-        typer.secho(f"refused: {error}", err=True)
+        typer.secho(shown(f"refused: {error}"), err=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        typer.secho(f"refused: {_unavailable(error)}", err=True)
+        typer.secho(shown(f"refused: {_unavailable(error)}"), err=True)
         sys.exit(StoreUnavailableError.exit_code)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        typer.secho(f"failed: {_unforeseen(error)}", err=True)
+        typer.secho(shown(f"failed: {_unforeseen(error)}"), err=True)
         sys.exit(WorkbenchError.exit_code)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from workbench.cli.show import print_table, say
+from workbench.cli.show import print_table, say, say_wrapped
 from workbench.experiments.summaries import LookLine
 from workbench.registry.entries import Forecast, Promotion, Verdict
 from workbench.registry.log import Entry
@@ -10,6 +10,8 @@ from workbench.registry.log import Entry
 
 def print_promotion(entry: Entry, forecasts: Sequence[Forecast]) -> bool:
     """Print what was chosen and why; return whether there is something to run."""
+    from workbench.reports.screening import screening_sentence
+
     body = entry.body
     if not isinstance(body, Promotion):
         return False
@@ -27,9 +29,14 @@ def print_promotion(entry: Entry, forecasts: Sequence[Forecast]) -> bool:
     headings = ["candidate", "in the sweep", "re-run mean", "n", "improvement", "feasible"]
     print_table(headings, rows)
     say(f"Chosen: {body.chosen}. {body.reason}")
+    screened = screening_sentence(body.candidates)
+    if screened:
+        say(screened)
     for change in body.changes:
         mark = "DEVIATION" if change.deviation else "scaled"
-        say(f"  {mark}  {change.key}: {change.proxy} -> {change.full}  ({change.explained_by})")
+        say_wrapped(
+            f"  {mark}  {change.key}: {change.proxy} -> {change.full}  ({change.explained_by})"
+        )
     for forecast in forecasts:
         within = next((i for i in forecast.intervals if i.level == 80), None)
         bounds = f", 80 % within [{within.lower:.4f}, {within.upper:.4f}]" if within else ""

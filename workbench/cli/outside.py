@@ -1,55 +1,90 @@
 """Others' runs judged by a rule, told in a terminal or as JSON."""
 
+import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 import typer
 
+from workbench.cli.outside_options import DIRECTIONS, Judged, TrackedRuns
 from workbench.cli.show import print_json, print_table, read_text, say
+from workbench.experiments.installed import require_training_extra
 from workbench.experiments.outside_runs import (
     CAVEAT,
     LABEL,
     OutsideVerdict,
+    Row,
     outside_verdict,
     read_runs,
 )
 
-_DIRECTIONS: dict[str, Literal["minimize", "maximize"]] = {
-    "minimize": "minimize",
-    "maximize": "maximize",
-}
+
+def judge(path: Path | None, runs: TrackedRuns, by: Judged) -> None:
+    """Judge others' runs of a CSV file or of an MLflow store, whichever is given."""
+    if path is None:
+        judge_mlflow(runs, by)
+        return
+    if runs.is_given:
+        raise typer.BadParameter("--experiment and the like go with --from-mlflow, not --from-csv")
+    judge_csv(path, by)
 
 
-def judge_csv(
-    path: Path,
-    rule: str,
-    direction: str,
-    metric: str,
-    divergence: Literal["arm_void", "exclude"],
-    data_arms: bool | None,
-    *,
-    as_json: bool,
-) -> None:
+def judge_csv(path: Path, by: Judged) -> None:
     """Judge a CSV file of runs and print what the rule says, labelled as unregistered."""
-    if not rule:
-        raise typer.BadParameter(
-            '--from-csv needs --rule "superior(0.02) welch_t fixed(5) alpha …"'
-        )
-    if direction not in _DIRECTIONS:
-        raise typer.BadParameter(f"--direction {direction!r} is neither minimize nor maximize")
-    verdict = outside_verdict(
-        read_runs(read_text(path), path.name),
-        rule,
-        direction=_DIRECTIONS[direction],
-        metric=metric,
-        divergence=divergence,
-        data_arms=data_arms,
-    )
-    if as_json:
+    by.require("--from-csv")
+    verdict = _verdict(by, read_runs(read_text(path), path.name))
+    if by.as_json:
         print_json(_plain(verdict))
     else:
         _print(verdict)
+
+
+def judge_mlflow(runs: TrackedRuns, by: Judged) -> None:
+    """Judge runs of an MLflow experiment likewise; nothing is written to its store.
+
+    Raises:
+        MissingDependencyError: MLflow is not installed.
+    """
+    by.require("--from-mlflow")
+    for option, value in (("--experiment", runs.experiment), ("--metric", by.metric)):
+        if not value:
+            raise typer.BadParameter(f"--from-mlflow needs {option} NAME")
+    require_training_extra(["mlflow"])
+    from workbench.experiments.outside_tracking import Assignment, tracked_rows
+    from workbench.training.tracked_elsewhere import read_experiment, shown_uri
+
+    found = read_experiment(runs.uri, runs.experiment)
+    read = tracked_rows(
+        found,
+        Assignment(
+            metric=by.metric,
+            arm_key=runs.arm_tag or "arm",
+            control=runs.control,
+            treatment=runs.treatment,
+            seed_param=runs.seed_param,
+        ),
+    )
+    verdict = _verdict(by, read.rows)
+    if by.as_json:
+        source = {"uri": shown_uri(runs.uri), "experiment": found.name}
+        told = {"runs": [asdict(run) for run in read.runs], "remarks": read.remarks}
+        print_json(_plain(verdict) | {"mlflow": source | told})
+        return
+    _print(verdict)
+    for remark in read.remarks:
+        _wrapped(remark)
+
+
+def _verdict(by: Judged, rows: Sequence[Row]) -> OutsideVerdict:
+    return outside_verdict(
+        rows,
+        by.rule,
+        direction=DIRECTIONS[by.direction],
+        metric=by.metric or "value",
+        divergence="exclude" if by.exclude_diverged else "arm_void",
+        data_arms=None if by.same_data is None else not by.same_data,
+    )
 
 
 def _plain(verdict: OutsideVerdict) -> dict[str, object]:
@@ -92,6 +127,11 @@ def _print(verdict: OutsideVerdict) -> None:
     if verdict.unused:
         say(f"{verdict.unused} further seeds an arm were not looked at.")
     say(f"{LABEL}: {CAVEAT}")
+
+
+def _wrapped(text: str) -> None:
+    for line in textwrap.wrap(text, 79, break_long_words=False):
+        say(line)
 
 
 def _number(value: float | None) -> str:

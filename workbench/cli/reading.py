@@ -8,8 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from workbench.cli.show import print_json, print_table, read_text, say, seconds
-from workbench.errors import NotFoundError
+from workbench.cli.show import (
+    one_line,
+    print_json,
+    read_text,
+    say,
+    say_labelled,
+    say_wrapped,
+    seconds,
+)
+from workbench.errors import IntegrityError, InvalidFileError, NotFoundError
 from workbench.registry.counts import entries_of
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
@@ -32,18 +40,12 @@ def status(as_json: AsJson = False) -> None:
     if not statuses:
         say('No experiments yet. Next: workbench propose "what you want to find out"')
         return
-    rows = [
-        [
-            line.experiment,
-            line.stage,
-            line.detail,
-            seconds(line.device_seconds),
-            line.next_command.removeprefix("workbench "),
-        ]
-        for line in statuses
-    ]
-    headings = ["experiment", "stage", "detail", "spent", "next: workbench …"]
-    print_table(headings, rows, shortened="experiment")
+    for line in statuses:
+        say(line.experiment, bold=True)
+        spent = f"{seconds(line.device_seconds)} spent" if line.device_seconds else ""
+        say_labelled(line.stage, "; ".join(filter(None, (line.detail, spent))))
+        if line.next_command:
+            say_labelled("next", line.next_command)
     wasted = sum(line.wasted_device_seconds for line in statuses)
     if wasted:
         say(f"{seconds(wasted)} of it gave no usable value.")
@@ -54,23 +56,75 @@ def chronicle(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if a file would change.")
     ] = False,
-) -> None:
-    """Write the logbook of an experiment, or of all, as HTML and Markdown."""
-    from workbench.lab import Lab
-
-    for path in Lab.open().chronicle(number, check=check):
-        say(str(path))
-
-
-def verify(
     published: Annotated[
         str,
         typer.Option(
             "--from",
             metavar="DIR|URL",
-            help="Published files to verify, in a folder or on the web; needs no lab or keys.",
+            help="Published files to tell of, with --out; no lab needed.",
         ),
     ] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="With --from: folder to write to.")
+    ] = None,
+) -> None:
+    """Write the logbook of an experiment, or of all, as HTML and Markdown."""
+    if bool(published) != (out is not None) or (published and check):
+        raise typer.BadParameter("--from DIR|URL and --out DIR go together, without --check")
+    if out is not None:
+        paths = _chronicle_published(published, number, out)
+    else:
+        from workbench.lab import Lab
+
+        paths = Lab.open().chronicle(number, check=check)
+    for path in paths:
+        say(str(path))
+
+
+def _chronicle_published(text: str, number: str, out: Path) -> list[Path]:
+    """Write the chronicles of published files that verify.
+
+    Raises:
+        IntegrityError: they do not.
+        NotFoundError: they say nothing of this experiment.
+    """
+    from workbench.registry.places import place_of
+    from workbench.registry.published import PublishedLog
+    from workbench.registry.successor import forerunners
+    from workbench.reports.site import Snapshot, write_chronicle, write_chronicles
+
+    report, _ = _published_report(text, "", None, None)
+    if not report.passed:
+        raise IntegrityError(
+            f"{text} does not verify: no chronicle is written of it",
+            remedy=f"workbench verify --from {text}",
+        )
+    place = place_of(text)
+    log = Snapshot(PublishedLog(place))
+    before = [found.log for found in forerunners(PublishedLog(place), place) if found.is_here]
+    if not number:
+        index, every = write_chronicles(log, out, before=before)
+        return [index, *(path for one in every for path in (one.html, one.markdown))]
+    wanted = f"{number:0>4}"
+    known = [name for name in log.subjects if wanted in (name, name[:4])]
+    if not known:
+        raise NotFoundError(
+            f"{text} says nothing of experiment {number}",
+            remedy=f"workbench chronicle --from {text} --out {out}   (all of them)",
+        )
+    written = write_chronicle(log, known[0], out, before=before)
+    return [written.html, written.markdown]
+
+
+def verify(
+    published: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="DIR|URL",
+            help="Published files to verify, in a folder or on the web; needs no lab or keys.",
+        ),
+    ] = None,
     head: Annotated[
         Path | None, typer.Option("--head", help="A signed tree head that you kept from before.")
     ] = None,
@@ -96,6 +150,10 @@ def verify(
 ) -> None:
     """Verify the whole ledger offline and recompute every verdict from it."""
     kept = read_text(head) if head else None
+    if published == "":
+        raise InvalidFileError(
+            "--from names no place: nothing was verified", remedy="workbench verify --from DIR|URL"
+        )
     if published and not (proof or witness or tsa_root or kept_report):
         _verify_published(published, key, kept, None, as_json=as_json)
         return
@@ -109,7 +167,7 @@ def verify(
         _verify_published(published, key, kept, trust, as_json=as_json)
     else:
         lab = _lab_to_verify()
-        report = lab.verify(kept_head=kept, trust=trust)
+        report = lab.verify(kept_head=kept, vkey=key, trust=trust)
         before = lab.verify_forerunners() if report.passed else ()
         _tell_verification(report, before, as_json=as_json)
 
@@ -133,7 +191,18 @@ def _lab_to_verify() -> Any:
 
 
 def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_json: bool) -> None:
-    """Verify published files alone. Neither the lab nor, without a verdict, the analysis starts."""
+    """Verify published files alone, and say what was found."""
+    report, before = _published_report(text, key, kept, trust)
+    _tell_verification(report, before, as_json=as_json)
+
+
+def _published_report(
+    text: str, key: str, kept: str | None, trust: Any
+) -> tuple[Any, Sequence[Any]]:
+    """Verify published files alone.
+
+    The lab does not start, nor the analysis where a verdict is by Welch's t at a fixed number.
+    """
     from workbench.cli.stamps import stamps_when_met
     from workbench.registry.anchored import AnchorTrust
     from workbench.registry.log import LogSource
@@ -144,9 +213,14 @@ def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_j
     from workbench.reports.verification import Verification, verify_lab, verify_published
 
     def audit(log: LogSource) -> list[AuditFinding]:
-        from workbench.reports.audit import audit_claims
+        from workbench.reports.checks import audited
 
-        return audit_claims(log)
+        return audited(log, apply=apply)
+
+    def apply(proposal: Any, floor: Any) -> Any:
+        from workbench.reports.applied import applied
+
+        return applied(proposal, floor)
 
     def verified(log: PublishedLog, vkey: str, named: str) -> Verification:
         return verify_lab(log, vkey=vkey, kept_head=named, audit=audit)
@@ -159,7 +233,7 @@ def _verify_published(text: str, key: str, kept: str | None, trust: Any, *, as_j
     before = (
         verify_forerunners(PublishedLog(place), place, verify=verified) if report.passed else ()
     )
-    _tell_verification(report, before, as_json=as_json)
+    return report, before
 
 
 def _tell_verification(report: Any, before: Sequence[Any], *, as_json: bool) -> None:
@@ -177,7 +251,7 @@ def tell(lines: Iterable[str], values: Any, *, passed: bool) -> None:
         print_json(values)
     else:
         for line in lines:
-            say(line)
+            say_wrapped(one_line(line))
     if not passed:
         raise typer.Exit(6)
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from workbench.cli import outside_options as others
 from workbench.cli.filing import Number
-from workbench.cli.show import live_progress, print_table, say, seconds
+from workbench.cli.show import live_progress, print_table, say
 
 Exploratory = Annotated[
     bool,
@@ -91,6 +91,7 @@ def promote(number: Number, exploratory: Exploratory = False) -> None:
 
 def run(number: Number, exploratory: Exploratory = False) -> None:
     """Run both arms at full scale, look where the registered rule does, and stop where it says."""
+    from workbench.cli.full_runs import print_runs
     from workbench.cli.outcomes import print_looks
     from workbench.lab import Lab
 
@@ -99,18 +100,7 @@ def run(number: Number, exploratory: Exploratory = False) -> None:
     for sentence in report.recovered:
         say(sentence)
     _say_deviations(report.deviations)
-    rows = [
-        [
-            line.run,
-            str(line.attempts),
-            line.outcome,
-            f"{line.last_step}/{line.planned_steps}",
-            "" if line.value is None else f"{line.value:.4f}",
-            seconds(line.device_seconds),
-        ]
-        for line in report.runs
-    ]
-    print_table(["run", "attempts", "outcome", "step", f"validation {report.metric}", "time"], rows)
+    print_runs(report)
     print_looks(report.looks)
     if not exploratory:
         say(f"Next: workbench verdict {number}")
@@ -118,53 +108,64 @@ def run(number: Number, exploratory: Exploratory = False) -> None:
 
 def verdict(
     number: Annotated[
-        str, typer.Argument(help="Experiment number; none with --from-csv.", show_default=False)
+        str, typer.Argument(help="Experiment number; none for others' runs.", show_default=False)
     ] = "",
     incomplete: Annotated[
         bool, typer.Option("--incomplete", help="Judge with runs missing: void by the rule.")
     ] = False,
-    from_csv: Annotated[
-        Path | None,
-        typer.Option(help="Others' runs (columns arm,seed,value) to judge; needs no lab."),
-    ] = None,
-    rule: Annotated[
-        str,
-        typer.Option(help='For --from-csv, like "superior(0.02) welch_t fixed(5) alpha 0.05".'),
-    ] = "",
-    direction: Annotated[
-        str, typer.Option(help="For --from-csv: minimize or maximize the value.")
-    ] = "",
-    metric: Annotated[str, typer.Option(help="For --from-csv: what the value is.")] = "value",
-    exclude_diverged: Annotated[
-        bool,
-        typer.Option("--exclude-diverged", help="Leave out runs without a value; else: void."),
-    ] = False,
-    same_data: Annotated[
-        bool | None,
-        typer.Option(
-            "--same-data/--other-data", help="Whether both arms saw the same data (calibrated_t)."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="With --from-csv: print JSON for another program.")
-    ] = False,
+    from_csv: others.FromCsv = None,
+    from_mlflow: others.FromMlflow = "",
+    experiment: others.ExperimentName = "",
+    arm_tag: others.ArmTag = "",
+    control: others.Control = "",
+    treatment: others.Treatment = "",
+    seed_param: others.SeedParam = "",
+    rule: others.RuleOption = "",
+    direction: others.Better = "",
+    metric: others.Metric = "",
+    exclude_diverged: others.ExcludeDiverged = False,
+    same_data: others.SameData = None,
+    as_json: others.AsJson = False,
 ) -> None:
     """Read the sealed test split once and let the registered rule decide."""
-    if from_csv is not None:
+    by = others.Judged(
+        rule=rule,
+        direction=direction,
+        metric=metric,
+        exclude_diverged=exclude_diverged,
+        same_data=same_data,
+        as_json=as_json,
+    )
+    tracked = others.TrackedRuns(
+        uri=from_mlflow,
+        experiment=experiment,
+        arm_tag=arm_tag,
+        control=control,
+        treatment=treatment,
+        seed_param=seed_param,
+    )
+    if from_csv is not None or from_mlflow:
         if number or incomplete:
-            raise typer.BadParameter("--from-csv judges others' runs, not an experiment of a lab")
-        from workbench.cli.outside import judge_csv
+            raise typer.BadParameter(
+                "--from-csv and --from-mlflow judge others' runs, not an experiment of a lab"
+            )
+        from workbench.cli.outside import judge
 
-        divergence: Literal["exclude", "arm_void"] = "exclude" if exclude_diverged else "arm_void"
-        data_arms = None if same_data is None else not same_data
-        judge_csv(from_csv, rule, direction, metric, divergence, data_arms, as_json=as_json)
+        judge(from_csv, tracked, by)
         return
     if not number:
-        raise typer.BadParameter("name an experiment, or others' runs with --from-csv FILE")
-    if rule or direction or as_json:
         raise typer.BadParameter(
-            "--rule, --direction and --json go with --from-csv: an experiment's rule is registered"
+            "name an experiment, or others' runs with --from-csv FILE or --from-mlflow URI"
         )
+    if by.is_given or tracked.is_given:
+        raise typer.BadParameter(
+            "--rule and the like go with --from-csv or --from-mlflow: an experiment's rule is "
+            "registered"
+        )
+    _decide(number, incomplete=incomplete)
+
+
+def _decide(number: str, *, incomplete: bool) -> None:
     from workbench.cli.outcomes import print_verdict
     from workbench.lab import Lab
 

@@ -1,25 +1,59 @@
-"""What commands print with: results on stdout, progress on stderr and only on a terminal.
+"""What commands print with: results on stdout, progress on stderr.
 
 Rich is imported where it is used, so that ``--help`` starts in a blink.
 """
 
 import json
 import math
+import re
+import shutil
 import sys
+import textwrap
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import typer
 
 from workbench.errors import ConflictError, InvalidFileError
 from workbench.experiments.progress import Progress
 
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys instead of showing: escape sequences, and signs that reorder a line."""
+
+
+def shown(text: str) -> str:
+    """Return the text with such characters spelt out: a log may be somebody else's."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str) -> str:
+    """Return the text as one line, so that none of it can pass for a line of its own."""
+    return shown(text.replace("\n", "\\n"))
+
 
 def say(text: str = "", *, bold: bool = False, dim: bool = False) -> None:
     """Print one line of a result."""
-    typer.secho(text, bold=bold or None, dim=dim or None)
+    typer.secho(shown(text), bold=bold or None, dim=dim or None)
+
+
+def say_wrapped(line: str) -> None:
+    """Print a line of a report, on a terminal folded under where its text begins.
+
+    Elsewhere it stays one line, which other programs search.
+    """
+    if not sys.stdout.isatty():
+        say(line)
+        return
+    begins = re.match(r"\s*\S+(?:\s\S+){0,2}\s{2,}|\s*", line)
+    indent = min(begins.end() if begins else 0, 20)
+    width = max(40, shutil.get_terminal_size().columns)
+    for part in textwrap.wrap(
+        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    ) or [""]:
+        say(part)
 
 
 def print_json(value: Any) -> None:
@@ -37,15 +71,21 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def print_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], *, shortened: str = ""
-) -> None:
+def say_labelled(label: str, text: str) -> None:
+    """Print a label and, beside it, a text folded at 80 columns but never inside a word."""
+    for line in textwrap.wrap(
+        text or "-", 80, initial_indent=f"  {label:<11}", subsequent_indent=" " * 13,
+        break_long_words=False, break_on_hyphens=False,
+    ):  # fmt: skip
+        say(line)
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table without boxes, which reads well at 80 columns and in a log.
 
     Args:
         headings: One a column.
         rows: Cells of each line.
-        shortened: The column that is cut at 24 characters, with an ellipsis.
     """
     from rich.console import Console
     from rich.table import Table
@@ -54,13 +94,10 @@ def print_table(
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
-        narrow = heading == shortened
-        width = 24 if narrow and not console.width > 100 else None
-        overflow: Literal["ellipsis", "fold"] = "ellipsis" if narrow else "fold"
-        table.add_column(heading, overflow=overflow, no_wrap=narrow, max_width=width)
+        table.add_column(heading, overflow="fold")
     for row in rows:
         # As text, never as markup: a title may hold brackets.
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(shown(cell)) for cell in row))
     console.print(table)
 
 
@@ -99,13 +136,16 @@ def read_text(path: Path) -> str:
 
 @contextmanager
 def live_progress() -> Iterator[Progress]:
-    """Show one bar a task on stderr; nothing when stderr is not a terminal."""
+    """Show one bar a task on stderr; where that is no terminal, a line for each that ended."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Display
 
     console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _lines(time.monotonic())
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -113,16 +153,31 @@ def live_progress() -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[detail]}", style="dim"),
     )
-    hidden = not console.is_terminal
-    with Display(*columns, console=console, transient=True, disable=hidden) as display:
+    with Display(*columns, console=console, transient=True) as display:
         tasks: dict[str, TaskID] = {}
 
-        def report(task: str, done: float, total: float, detail: str = "") -> None:
+        def report(
+            task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+        ) -> None:
+            del ended
             if task not in tasks:
                 tasks[task] = display.add_task(escape(task), total=total, detail="")
             display.update(tasks[task], completed=done, total=total, detail=escape(detail))
 
         yield report
+
+
+def _lines(began: float) -> Progress:
+    """Return what writes a line on stderr for every trial, re-run and run that ended."""
+
+    def report(
+        task: str, done: float, total: float, detail: str = "", *, ended: bool = False
+    ) -> None:
+        if ended:
+            took = seconds(time.monotonic() - began)
+            typer.echo(f"{task} {done:g}/{total:g}  {detail}  ({took})", err=True)
+
+    return report
 
 
 def seconds(value: float) -> str:

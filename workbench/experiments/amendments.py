@@ -1,15 +1,19 @@
 """Change what was registered, in the open: what differs, what was known, what it does."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from workbench.errors import ConflictError, Fault, InvalidFileError
 from workbench.experiments.checking import Checked, check
 from workbench.experiments.filing import check_corpus, check_evaluation_set
+from workbench.experiments.floors import noise_floors
 from workbench.experiments.identity import NOT_IN_FORCE
 from workbench.experiments.locks import at_rest
+from workbench.experiments.planned_rules import decision_of
 from workbench.experiments.registered import registered, registration_body
+from workbench.experiments.stated_power import stated_power
+from workbench.experiments.unraced import Wanted, append_unraced
 from workbench.layout import Layout
 from workbench.proxies.document_changes import (
     NAMES,
@@ -28,6 +32,7 @@ from workbench.registry.entries import (
     Amendment,
     DataState,
     FieldChange,
+    Look,
     Promotion,
     ProxyRun,
     ReasonClass,
@@ -38,8 +43,6 @@ from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry, LogSource
 
 REASON_CLASSES: tuple[ReasonClass, ...] = get_args(ReasonClass)
-TRIES = 8
-"""How often an append is tried again when others write into the log at the same time."""
 
 _SWEEP = ("proposal sweep", "proposal design.manipulated", "proposal measures.primary",
           "proposal divergence.loss_above", "proposal divergence.patience", "recipe")  # fmt: skip
@@ -66,8 +69,6 @@ class DraftAmendment:
     warnings: tuple[Fault, ...]
     """What `check` remarks of the amended files."""
     checked: Checked
-    log_size: int
-    """Entries of the log when this was drawn up."""
 
     @property
     def changes_corpus(self) -> bool:
@@ -91,7 +92,6 @@ def draft_amendment(layout: Layout, number: str, *, source: LogSource) -> DraftA
         ConflictError: nothing differs, it is withdrawn or decided, or a change is to what has run.
         InvalidFileError: the files have faults; carries all of them.
     """
-    head = source.head()
     experiment = layout.experiment(number).name
     course = course_of(source, experiment)
     in_force = registered(source, experiment).entry
@@ -107,6 +107,7 @@ def draft_amendment(layout: Layout, number: str, *, source: LogSource) -> DraftA
         )
     entries = list(source.entries(subject=experiment))
     _refuse_changed_past(changes, course, entries)
+    _refuse_other_looks(checked, source, entries)
     known = course.known()
     return DraftAmendment(
         experiment=experiment,
@@ -121,7 +122,6 @@ def draft_amendment(layout: Layout, number: str, *, source: LogSource) -> DraftA
         effect=EFFECTS[known.timing],
         warnings=tuple(w for w in checked.warnings if w.message != NOT_IN_FORCE),
         checked=checked,
-        log_size=head.size if head else 0,
     )
 
 
@@ -152,24 +152,22 @@ def amend(
     """
     require_reason(reason, "an amendment")
     number = shown.experiment[:4]
-    with at_rest(layout, shown.experiment):
-        for left in reversed(range(TRIES)):
-            now = draft_amendment(layout, number, source=ledger)
-            if (now.changes, now.known.timing) != (shown.changes, shown.known.timing):
-                raise ConflictError(
-                    f"the files of {shown.experiment} or what is known of it changed since the "
-                    "amendment was shown",
-                    remedy=f"workbench amend {number}   (look at it again)",
-                )
-            body = _body(now, reason_class=reason_class, reason=reason, data=data)
-            refs = [now.registration.leaf, *(entry.leaf for entry in now.earlier)]
-            try:
-                return ledger.append(body, subject=now.experiment, refs=refs, at_size=now.log_size)
-            except ConflictError:
-                # Another experiment's entry came between; the timing is looked up again.
-                if not left:
-                    raise
-    raise ConflictError(f"{shown.experiment} was not amended", remedy="repeat the command")
+
+    def look() -> Wanted:
+        now = draft_amendment(layout, number, source=ledger)
+        if (now.changes, now.known.timing) != (shown.changes, shown.known.timing):
+            raise ConflictError(
+                f"the files of {shown.experiment} or what is known of it changed since the "
+                "amendment was shown",
+                remedy=f"workbench amend {number}   (look at it again)",
+            )
+        body = _body(now, reason_class=reason_class, reason=reason, data=data)
+        return Wanted(
+            body=body, refs=[now.registration.leaf, *(entry.leaf for entry in now.earlier)]
+        )
+
+    with at_rest(layout, ledger, shown.experiment):
+        return append_unraced(ledger, shown.experiment, look)
 
 
 def require_reason(reason: str, what: str) -> None:
@@ -209,6 +207,7 @@ def _body(
         control=checked.recipe.control(),
         data=corpus,
         num_seeds=checked.proposal.design.seeds,
+        power=stated_power(checked),
     )
 
 
@@ -247,6 +246,34 @@ def _refuse_changed_past(changes: list[FieldChange], course: Course, entries: li
         remedy=f"put {files} back as registered and amend the rest, or give it up and propose "
         f'anew: workbench withdraw {number} --reason "why"',
     )
+
+
+def _refuse_other_looks(checked: Checked, source: LogSource, entries: list[Entry]) -> None:
+    """Refuse a stopping rule that would not have looked where it was looked.
+
+    Raises:
+        ConflictError: names the looks that were taken and those that the files promise.
+    """
+    bodies = [entry.body for entry in entries if is_confirmatory_work(entry)]
+    taken = [body.num_seeds for body in bodies if isinstance(body, Look)]
+    proposal = checked.proposal
+    if not taken or proposal is None:
+        return
+    floor = proposal.decision.noise_floor
+    looks = decision_of(proposal, noise_floors(source, floor) if floor else {}).looks()
+    if list(looks[: len(taken)]) != taken:
+        number = checked.experiment[:4]
+        raise ConflictError(
+            f"{proposal.decision.stopping} would look at {_listed(looks)} seeds an arm, but the "
+            f"outcomes were looked at with {_listed(taken)}",
+            remedy="write a stopping rule that begins with the looks that were taken, or give it "
+            f'up and propose anew: workbench withdraw {number} --reason "why"',
+        )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = [str(n) for n in numbers[:6]] + (["…"] if len(numbers) > 6 else [])
+    return ", ".join(shown)
 
 
 def _first_by_kind(entries: list[Entry]) -> Mapping[str, Entry]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workbench.canonical import freeze
 from workbench.data.corpus import Corpus
-from workbench.experiments.budget import require_budget
+from workbench.experiments.budget import allowance, require_budget
 from workbench.experiments.deviations import Watch
 from workbench.experiments.evidence import Bench
 from workbench.experiments.locks import stage_lock
@@ -15,6 +15,7 @@ from workbench.experiments.looks import LookBook
 from workbench.experiments.plan import ExperimentPlan, refuse_outdated
 from workbench.experiments.progress import Progress
 from workbench.experiments.promotion import Promoter, required_promotion
+from workbench.experiments.published_outcomes import publish_validation
 from workbench.experiments.runs import Runner
 from workbench.experiments.summaries import RunsReport, SweepReport
 from workbench.experiments.verdicts import decide_verdict
@@ -22,7 +23,7 @@ from workbench.layout import Layout
 from workbench.proxies.selection import candidate_name, sweep_ranking
 from workbench.proxies.sweep import run_sweep
 from workbench.proxies.sweep_plan import SweepRun, SweepSummary
-from workbench.proxies.watch import ProxyProgress
+from workbench.proxies.watch import Allowed, ProxyProgress, without_limit
 from workbench.registry.entries import CodeState
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
@@ -67,6 +68,7 @@ class Campaign:
                 folder=self._folder("sweep"),
                 train=fit,
                 progress=self._proxy_progress("trials"),
+                allowed=self._allowance(),
             )
             return self._sweep_report(summary)
 
@@ -82,6 +84,7 @@ class Campaign:
                 folder=self._folder("ladder"),
                 train=fit,
                 progress=self._proxy_progress("re-runs"),
+                allowed=self._allowance(),
             )
             return promoter.promote()
 
@@ -120,10 +123,14 @@ class Campaign:
             begin=lambda: self._watch().record(at),
         )
 
+    def publish_outcomes(self) -> None:
+        """Give MLflow, once there is a verdict, the validation metrics held back from it."""
+        publish_validation(self.ledger, self.layout, self.tracker, self.plan.subject)
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep a second process from the same experiment, and run what is in force."""
-        with stage_lock(self.layout, self.plan.subject, self.plan.mode):
+        with stage_lock(self.layout, self.ledger, self.plan.subject, self.plan.mode):
             refuse_outdated(self.ledger, self.plan)
             yield
 
@@ -136,6 +143,12 @@ class Campaign:
         if self.plan.mode == "confirmatory":
             cap = self.plan.proposal.budget_cap_device_hours
             require_budget(self.ledger, self.plan.subject, cap_device_hours=cap)
+
+    def _allowance(self) -> Allowed:
+        if self.plan.mode == "exploratory":
+            return without_limit
+        cap = self.plan.proposal.budget_cap_device_hours
+        return allowance(self.ledger, self.plan.subject, cap_device_hours=cap)
 
     def _watch(self) -> Watch:
         return Watch(
@@ -153,7 +166,8 @@ class Campaign:
     def _proxy_progress(self, what: str) -> Callable[[ProxyProgress], None]:
         def show(state: ProxyProgress) -> None:
             best = "" if state.best is None else f", best {state.best:.4f}"
-            self.progress(what, state.done, state.total, f"{state.name}{best}")
+            ended = state.loss is None
+            self.progress(what, state.done, state.total, f"{state.name}{best}", ended=ended)
             self.progress("steps", state.step, state.steps, "")
 
         return show

@@ -10,7 +10,7 @@ from typing import TypeVar
 from workbench.analysis.power import largest_sd
 from workbench.canonical import Json
 from workbench.errors import Fault, InvalidFileError
-from workbench.experiments import contradictions, doubts
+from workbench.experiments import contradictions, doubts, sizes
 from workbench.experiments.draft import (
     FullDraft,
     ProposalDraft,
@@ -19,16 +19,13 @@ from workbench.experiments.draft import (
     proposal_draft,
     recipe_draft,
 )
+from workbench.experiments.floor_faults import control_fingerprint
+from workbench.experiments.foreknown import explored, unstated
 from workbench.experiments.identity import identity_faults, registered_changes
-from workbench.experiments.noise import Noise, measured_noise
+from workbench.experiments.planned_rules import POWER, PlannedRule
 from workbench.experiments.precedents import Precedent, precedents, question_of
-from workbench.experiments.reachability import (
-    POWER,
-    RuleReach,
-    power_doubts,
-    reach_faults,
-    rule_reach,
-)
+from workbench.experiments.reachability import RuleReach
+from workbench.experiments.rule_plan import RulePlan
 from workbench.layout import Layout
 from workbench.proxies.recipe import FullScale, Recipe
 from workbench.proxies.recipe_file import examined_full, examined_recipe
@@ -78,7 +75,9 @@ class Checked:
     plan: Plan | None
     """None while there are faults."""
     rule: RuleReach | None
-    """What the registered rule can say; None while its parts are not sound."""
+    """What the registered rule can say of the first claim; None while its parts are not sound."""
+    family: tuple[RuleReach, ...]
+    """The same of the further claims."""
     overlaps: tuple[Precedent, ...]
     """Registered experiments that asked something alike, the closest first."""
 
@@ -133,11 +132,17 @@ def check(
     if source is not None:
         between += identity_faults(documents, source)
         warnings += registered_changes(folder.name, documents, source)
-    noise = _Noises.of(draft, recipe, source, folder.name)
+        if draft is not None:
+            between += unstated(draft, explored(source, folder.name))
+    rules = _rules(draft, recipe, full, source, folder.name)
     if draft is not None:
-        between += reach_faults(draft, noise.taken, _ceiling(recipe))
         between += contradictions.embargo(draft, today)
-        warnings += power_doubts(draft, noise.taken, noise.measured)
+    if rules is not None:
+        between += rules.faults(_ceiling(recipe))
+        typed = _typed(proposal, Proposal)
+        if typed is not None and not between:
+            between += rules.left_over(typed)
+        warnings += rules.doubts()
     found = [fault for file in files.values() for fault in file.faults]
     faults = in_file_order(_without_echoes(found, between))
     return Checked(
@@ -148,33 +153,32 @@ def check(
         proposal=_typed(proposal, Proposal),
         recipe=_typed(recipe, Recipe),
         full=_typed(full, FullScale),
-        plan=None if faults else _plan(draft, _typed(recipe, Recipe), _typed(full, FullScale)),
-        rule=rule_reach(draft, noise.taken) if draft else None,
+        plan=None
+        if faults
+        else _plan(draft, _typed(recipe, Recipe), _typed(full, FullScale), rules),
+        rule=rules.reaches[0] if rules and rules.reaches else None,
+        family=rules.reaches[1:] if rules else (),
         overlaps=_overlaps(source, draft, recipe, full, folder.name),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Noises:
-    """The noise that counts, and what the lab measured whether or not it counts."""
-
-    taken: Noise | None
-    measured: Noise | None
-
-    @classmethod
-    def of(
-        cls, draft: ProposalDraft | None, recipe: _File, source: LogSource | None, subject: str
-    ) -> "_Noises":
-        corpus = recipe.located.get(("corpus", "name")) if recipe.located else None
-        measured = None
-        if draft is not None and source is not None and draft.metric and isinstance(corpus, str):
-            measured = measured_noise(source, metric=draft.metric, corpus=corpus, but=subject)
-        if draft is None or draft.noise_sd is None or draft.noise_sd <= 0:
-            return cls(taken=measured, measured=measured)
-        words = draft.noise_source or "no source given"
-        return cls(
-            taken=Noise(sd=draft.noise_sd, origin="assumed", source=words), measured=measured
-        )
+def _rules(
+    draft: ProposalDraft | None,
+    recipe: _File,
+    full: _File,
+    source: LogSource | None,
+    subject: str,
+) -> RulePlan | None:
+    if draft is None:
+        return None
+    corpus = recipe.located.get(("corpus", "name")) if recipe.located else None
+    return RulePlan.of(
+        draft,
+        source=source,
+        corpus=corpus if isinstance(corpus, str) else None,
+        control=control_fingerprint(_typed(recipe, Recipe), _typed(full, FullScale)),
+        subject=subject,
+    )
 
 
 def _ceiling(recipe: _File) -> float | None:
@@ -262,15 +266,17 @@ def _between(
     """Return the faults and the warnings that show only when the files are compared."""
     if draft is None:
         return [], []
-    faults = list(contradictions.within_proposal(draft))
+    faults = [*contradictions.within_proposal(draft), *sizes.of_proposal(draft)]
     warnings = list(doubts.about_proposal(draft))
     recipe = recipe_draft(recipe_file.located) if recipe_file.located else None
     full = full_draft(full_file.located) if full_file.located else None
     if recipe is not None:
-        faults += contradictions.with_recipe(draft, recipe)
+        faults += [*contradictions.with_recipe(draft, recipe), *sizes.of_recipe(recipe)]
         if full is not None:
-            faults += contradictions.with_full(draft, recipe, full)
+            faults += [*contradictions.with_full(draft, recipe, full), *sizes.of_full(full)]
     sound = _typed(recipe_file, Recipe)
+    if sound is not None and full is not None and not faults:
+        faults += sizes.of_compute(draft, sound, full)
     if sound is not None:
         warnings += doubts.about_sweep(draft, sound)
         if full is not None:
@@ -290,7 +296,10 @@ def _typed(file: _File, model: type[Model]) -> Model | None:
 
 
 def _plan(
-    draft: ProposalDraft | None, recipe: Recipe | None, full: FullScale | None
+    draft: ProposalDraft | None,
+    recipe: Recipe | None,
+    full: FullScale | None,
+    rules: RulePlan | None,
 ) -> Plan | None:
     if draft is None or recipe is None or full is None or draft.scales is None:
         return None
@@ -306,23 +315,21 @@ def _plan(
         trial_tokens=trials * first.steps * first.tokens_per_step,
         proxy_tokens=repeats * sum(config.steps * config.tokens_per_step for config in ladder),
         full_tokens=2 * seeds * large.steps * large.tokens_per_step,
-        detectable_sd=_detectable_sd(draft),
+        detectable_sd=_detectable_sd(rules.planned[0]) if rules and rules.planned else None,
     )
 
 
-def _detectable_sd(draft: ProposalDraft) -> float | None:
-    decided, margin, n, alpha = draft.decided(), draft.margin, draft.fixed_n, draft.alpha
-    if decided is None or decided.minimum_effect is None or margin is None:
-        return None
-    if n is None or alpha is None:
-        return None
+def _detectable_sd(planned: PlannedRule) -> float | None:
+    rule = planned.rule
     distance = {
-        "superior": decided.minimum_effect,
-        "superior_by": (draft.expected_improvement or 0.0) - margin,
-        "non_inferior": margin,
-        "equivalent": margin,
-    }[draft.claim_kind or "superior"]
-    sides = 2 if draft.claim_kind == "equivalent" else 1
-    if distance <= 0 or n < 2:
+        "superior": planned.worth,
+        "superior_by": planned.effect - rule.margin,
+        "non_inferior": rule.margin,
+        "equivalent": rule.margin,
+    }[rule.claim_kind]
+    if distance <= 0:
         return None
-    return largest_sd(distance, n=n, alpha=alpha, power=POWER, sides=sides)
+    if planned.outlook.simulated is not None:
+        return planned.outlook.largest_sd(planned.effect, power=POWER)
+    sides = 2 if rule.claim_kind == "equivalent" else 1
+    return largest_sd(distance, n=planned.seeds, alpha=rule.alpha, power=POWER, sides=sides)

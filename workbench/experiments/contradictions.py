@@ -10,16 +10,11 @@ from datetime import date
 
 from workbench.errors import Fault
 from workbench.experiments.draft import (
-    CLAIM,
-    DIRECTION,
     EMBARGO,
-    HYPOTHESIS,
     MANIPULATED,
-    METRIC,
     RULES,
     SCALES,
-    SEEDS,
-    STOPPING,
+    ClaimDraft,
     FullDraft,
     HypothesisDraft,
     ProposalDraft,
@@ -28,7 +23,7 @@ from workbench.experiments.draft import (
 from workbench.experiments.scaling import follows, power
 from workbench.proxies.recipe import dotted, value_at
 from workbench.proxies.recipe_faults import override_faults
-from workbench.registry.located import Path
+from workbench.registry.located import Path, key_name
 from workbench.registry.proposal import ScalingRule
 from workbench.registry.schema_faults import nearest
 from workbench.training.config import RunConfig
@@ -37,9 +32,9 @@ from workbench.training.config import RunConfig
 def within_proposal(draft: ProposalDraft) -> Iterator[Fault]:
     """Yield what a proposal says against itself."""
     yield from _hypotheses(draft)
-    yield from _direction(draft)
-    yield from _claim(draft)
-    yield from _repeats(draft)
+    for claim in draft.claims:
+        yield from _direction(draft, claim)
+        yield from _claim(draft, claim)
     yield from _sizes(draft)
     yield from _actions(draft)
 
@@ -63,8 +58,9 @@ def with_full(draft: ProposalDraft, recipe: RecipeDraft, full: FullDraft) -> Ite
             f"extends {full.extends!r}, but the proposal's recipe is {recipe.identity!r}",
             f'write extends: "{recipe.identity}", or name the other recipe in sweep.recipe',
         )
+    # Also of a base with faults of its own: they hide the values, but not the keys.
+    yield from override_faults(document, ("overrides",), recipe.base, searched=recipe.space)
     if recipe.base is not None:
-        yield from override_faults(document, ("overrides",), recipe.base, searched=recipe.space)
         yield from _scaling_rules(draft, recipe.base, full)
         yield from _vocabulary(recipe, full)
 
@@ -92,103 +88,87 @@ def _hypotheses(draft: ProposalDraft) -> Iterator[Fault]:
         if h.id is not None and first is not h:
             message = f"hypothesis {h.id!r} is stated twice"
             yield draft.document.fault((*h.path, "id"), message, "number them H1, H2, …")
-    if draft.hypothesis is not None and ids and draft.hypothesis not in ids:
-        message = f"decision.hypothesis {draft.hypothesis!r} is not stated"
-        yield draft.document.fault(HYPOTHESIS, message, nearest(draft.hypothesis, ids))
+    for claim in draft.claims:
+        if claim.hypothesis is not None and ids and claim.hypothesis not in ids:
+            path = claim.hypothesis_path
+            message = f"{key_name(path)} {claim.hypothesis!r} is not stated"
+            yield draft.document.fault(path, message, nearest(claim.hypothesis, ids))
 
 
-def _direction(draft: ProposalDraft) -> Iterator[Fault]:
-    metric = draft.metric or ""
-    if draft.direction == "maximize" and metric.startswith("bpb_"):
+def _direction(draft: ProposalDraft, claim: ClaimDraft) -> Iterator[Fault]:
+    metric = claim.metric or ""
+    if claim.direction == "maximize" and metric.startswith("bpb_"):
         yield draft.document.fault(
-            DIRECTION,
+            claim.direction_path,
             f"direction 'maximize' calls more bits per byte better, but {metric} measures loss",
             "write direction: minimize",
         )
         return
-    decided = draft.decided()
+    decided = draft.decided(claim)
     better = {"minimize": "treatment_lower", "maximize": "treatment_higher"}
-    wanted = better.get(draft.direction or "")
-    one_sided = draft.claim_kind in ("superior", "superior_by")
+    wanted = better.get(claim.direction or "")
+    one_sided = claim.kind in ("superior", "superior_by")
     if decided is None or wanted is None or not one_sided:
         return
     if decided.direction in better.values() and decided.direction != wanted:
         yield draft.document.fault(
             (*decided.path, "direction"),
-            f"{decided.id} expects {decided.direction!r}, but {draft.claim_kind} is supported only "
-            f"when the treatment is better, which {draft.direction!r} makes {wanted!r}",
+            f"{decided.id} expects {decided.direction!r}, but {claim.kind} is supported only "
+            f"when the treatment is better, which {claim.direction!r} makes {wanted!r}",
             f"write direction: {wanted}, or exchange the arms",
         )
 
 
-def _claim(draft: ProposalDraft) -> Iterator[Fault]:
-    margin = draft.margin
-    if draft.claim_kind is None or margin is None:
+def _claim(draft: ProposalDraft, claim: ClaimDraft) -> Iterator[Fault]:
+    kind, margin = claim.kind, claim.margin
+    if kind is None or margin is None:
         return
-    kind = draft.claim_kind
-    decided = draft.decided()
+    decided = draft.decided(claim)
     worth = decided.minimum_effect if decided and decided.minimum_effect else None
     if not (math.isfinite(margin) and margin >= 0):
-        written = draft.document.get(CLAIM)
+        written = draft.document.get(claim.path)
         message = f"claim {written!r} has no margin that is a number of at least 0"
         example = f"{kind}({worth or 0.01:g})"
-        yield draft.document.fault(CLAIM, message, f"write for example {example}")
+        yield draft.document.fault(claim.path, message, f"write for example {example}")
     elif margin == 0 and kind == "equivalent":
         message = "equivalent(0) can never be supported: no interval lies within ±0"
         remedy = f"give the largest difference that does not matter, below {worth or 0.01:g}"
-        yield draft.document.fault(CLAIM, message, remedy)
+        yield draft.document.fault(claim.path, message, remedy)
     elif worth is not None and decided is not None:
-        yield from _margin(draft, kind, margin, decided, worth)
+        yield from _margin(draft, claim, margin, decided, worth)
 
 
 def _margin(
-    draft: ProposalDraft, kind: str, margin: float, decided: HypothesisDraft, worth: float
+    draft: ProposalDraft, claim: ClaimDraft, margin: float, decided: HypothesisDraft, worth: float
 ) -> Iterator[Fault]:
     """Compare the claim's δ with the smallest effect that the proposal calls worth acting on."""
     effect = f"{decided.id}.minimum_effect {worth:g} (line {_line(draft, decided)})"
-    if kind in ("superior", "superior_by") and margin > worth:
+    kind = claim.kind
+    if margin <= worth:
+        return
+    if kind in ("superior", "superior_by"):
         yield draft.document.fault(
-            CLAIM,
-            f"{kind}({margin:g}) would refute an improvement between {worth:g} and {margin:g} that "
+            claim.path,
+            f"{claim.text} would refute an improvement between {worth:g} and {margin:g} that "
             f"{effect} calls worth acting on",
             f"write {kind}({worth:g}), or raise minimum_effect",
         )
-    elif kind == "non_inferior" and margin > worth:
+    elif kind == "non_inferior":
         yield draft.document.fault(
-            CLAIM,
-            f"non_inferior({margin:g}) would accept a loss that {effect} calls worth acting on",
+            claim.path,
+            f"{claim.text} would accept a loss that {effect} calls worth acting on",
             f"write non_inferior({worth:g}) or less",
         )
-    elif kind == "equivalent" and margin > worth:
+    elif kind == "equivalent":
         yield draft.document.fault(
-            CLAIM,
-            f"equivalent({margin:g}) would call a difference equal that {effect} calls worth "
-            "acting on",
+            claim.path,
+            f"{claim.text} would call a difference equal that {effect} calls worth acting on",
             f"write equivalent({worth:g}) or less",
         )
 
 
 def _line(draft: ProposalDraft, hypothesis: HypothesisDraft) -> int:
     return draft.document.line((*hypothesis.path, "minimum_effect"))
-
-
-def _repeats(draft: ProposalDraft) -> Iterator[Fault]:
-    n = draft.fixed_n
-    if n is not None and n < 2:
-        yield draft.document.fault(
-            STOPPING,
-            f"fixed({n}) gives welch_t no interval: no outcome but void can be reached",
-            "write fixed(3) and design.seeds: 3, or more",
-        )
-    if n is not None and draft.seeds is not None and n != draft.seeds:
-        yield draft.document.fault(
-            STOPPING,
-            f"fixed({n}) is not design.seeds {draft.seeds} (line {draft.document.line(SEEDS)})",
-            f"write fixed({draft.seeds}), or seeds: {n}",
-        )
-    elif n is None and draft.seeds is not None and draft.seeds < 2:
-        message = f"design.seeds {draft.seeds} gives welch_t no interval"
-        yield draft.document.fault(SEEDS, message, "write 3 or more")
 
 
 def _sizes(draft: ProposalDraft) -> Iterator[Fault]:
@@ -267,7 +247,9 @@ def _scales(draft: ProposalDraft, recipe: RecipeDraft) -> Iterator[Fault]:
 def _metrics(draft: ProposalDraft, recipe: RecipeDraft) -> Iterator[Fault]:
     if not recipe.domains:
         return
-    named: list[tuple[Path, str]] = [(METRIC, draft.metric)] if draft.metric else []
+    named: list[tuple[Path, str]] = [
+        (claim.metric_path, claim.metric) for claim in draft.claims if claim.metric
+    ]
     named += [(("measures", "secondary", i), m) for i, m in enumerate(draft.secondary)]
     named += [((*path, "metric"), metric) for path, metric in draft.guardrails]
     for path, metric in named:

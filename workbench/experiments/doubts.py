@@ -7,13 +7,19 @@ from workbench.errors import Fault
 from workbench.experiments.draft import (
     CLAIM,
     EXPECTED,
+    SEEDS,
+    ClaimDraft,
     FullDraft,
-    HypothesisDraft,
     ProposalDraft,
 )
+from workbench.experiments.noise import Noise
 from workbench.proxies.recipe import Recipe
 from workbench.proxies.recipe_faults import training_flops
 
+FEWEST_SEEDS = 3
+"""Below it, the form's own words advise against the interval."""
+MARGIN_IN_SPREADS = 2
+"""Spreads between seeds below which a margin asks about less than what a change of seed does."""
 NO_PILOTS = ("none", "no", "nothing", "keine")
 
 
@@ -22,6 +28,7 @@ def about_proposal(draft: ProposalDraft) -> Iterator[Fault]:
     yield from _undecided(draft)
     yield from _expectation(draft)
     yield from _foreknowledge(draft)
+    yield from _seeds(draft)
     yield from _alpha(draft)
 
 
@@ -72,20 +79,45 @@ def about_full(draft: ProposalDraft, recipe: Recipe, full: FullDraft) -> Iterato
         )
 
 
+def about_noise(draft: ProposalDraft, measured: Noise | None) -> Iterator[Fault]:
+    """Yield doubts about a margin or an effect that is no larger than what a change of seed does.
+
+    Args:
+        draft: The proposal.
+        measured: What this lab measured of the primary metric.
+    """
+    if measured is None or not measured.is_known:
+        return
+    floor = MARGIN_IN_SPREADS * measured.sd
+    tail = f"is below twice the spread between seeds, {floor:.2g} ({measured.sentence()})"
+    decided = draft.decided()
+    worth = decided.minimum_effect if decided else None
+    if decided is not None and worth is not None and 0 < worth < floor:
+        yield draft.document.fault(
+            (*decided.path, "minimum_effect"),
+            f"minimum_effect {worth:g} {tail}: a change of seed does as much",
+            f"write {floor:.2g} or more, or repeat less noisy runs",
+        )
+    if draft.margin is not None and draft.margin != worth and 0 < draft.margin < floor:
+        yield draft.document.fault(
+            CLAIM, f"δ {draft.margin:g} {tail}", f"write {floor:.2g} or more"
+        )
+
+
 def _undecided(draft: ProposalDraft) -> Iterator[Fault]:
+    named = [claim.hypothesis for claim in draft.claims if claim.hypothesis]
     for h in draft.hypotheses:
-        if h.id and draft.hypothesis and h.id != draft.hypothesis:
-            message = f"{h.id} is never decided: the decision rule is for {draft.hypothesis}"
+        if h.id and named and h.id not in named:
+            message = f"{h.id} is never decided: the decision rule is for {', '.join(named)}"
             yield draft.document.fault((*h.path, "id"), message, "it will be shown as undecided")
 
 
 def _expectation(draft: ProposalDraft) -> Iterator[Fault]:
+    for claim in draft.claims:
+        yield from _small_margin(draft, claim)
     decided = draft.decided()
     margin, expected = draft.margin, draft.expected_improvement
-    if decided is None or decided.minimum_effect is None or margin is None:
-        return
-    yield from _small_margin(draft, decided, decided.minimum_effect, margin)
-    if expected is None:
+    if decided is None or decided.minimum_effect is None or margin is None or expected is None:
         return
     worth = decided.minimum_effect
     if draft.claim_kind == "superior" and expected < worth:
@@ -104,20 +136,22 @@ def _expectation(draft: ProposalDraft) -> Iterator[Fault]:
         )
 
 
-def _small_margin(
-    draft: ProposalDraft, decided: HypothesisDraft, worth: float, margin: float
-) -> Iterator[Fault]:
-    if draft.claim_kind == "superior_by" and 0 <= margin < worth:
+def _small_margin(draft: ProposalDraft, claim: ClaimDraft) -> Iterator[Fault]:
+    decided, margin = draft.decided(claim), claim.margin
+    worth = decided.minimum_effect if decided else None
+    if decided is None or worth is None or margin is None or not 0 <= margin < worth:
+        return
+    if claim.kind == "superior_by":
         yield draft.document.fault(
-            CLAIM,
-            f"superior_by({margin:g}) can be supported by an improvement smaller than "
+            claim.path,
+            f"{claim.text} can be supported by an improvement smaller than "
             f"{decided.id}.minimum_effect {worth:g}",
             f"write superior_by({worth:g})",
         )
-    if draft.claim_kind == "superior" and 0 <= margin < worth:
+    if claim.kind == "superior":
         yield draft.document.fault(
-            CLAIM,
-            f"superior({margin:g}) is not refuted by an effect between {margin:g} and "
+            claim.path,
+            f"{claim.text} is not refuted by an effect between {margin:g} and "
             f"{decided.id}.minimum_effect {worth:g}, too small to act on",
             f"write superior({worth:g})",
         )
@@ -132,6 +166,17 @@ def _foreknowledge(draft: ProposalDraft) -> Iterator[Fault]:
     if draft.foreknowledge == "pilot_outcomes" and pilots in NO_PILOTS:
         message = f"foreknowledge is of pilots, but pilots_seen says {draft.pilots_seen!r}"
         yield draft.document.fault(("pilots_seen",), message, "name the pilots")
+
+
+def _seeds(draft: ProposalDraft) -> Iterator[Fault]:
+    if draft.seeds is not None and draft.seeds < FEWEST_SEEDS:
+        runs = "1 run" if draft.seeds == 1 else f"{draft.seeds} runs"
+        yield draft.document.fault(
+            SEEDS,
+            f"seeds {draft.seeds}: an arm's spread is estimated from {runs}, so that the interval "
+            "is very wide or there is none",
+            f"write {FEWEST_SEEDS} or more",
+        )
 
 
 def _alpha(draft: ProposalDraft) -> Iterator[Fault]:

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter
 
-from workbench.analysis.claims import CLAIM_KINDS, ClaimKind
+from workbench.analysis.claims import CLAIM_KINDS, ClaimKind, IntervalKind
+from workbench.analysis.rules import INTERVAL_KINDS, StoppingKind
 from workbench.canonical import Json
 from workbench.proxies.recipe import nested, with_values
 from workbench.proxies.recipe_faults import base_config
@@ -24,10 +25,15 @@ from workbench.training.config import RunConfig
 
 T = TypeVar("T")
 _CLAIM = re.compile(r"([a-z_]+)\(([^()]*)\)\Z")
-_FIXED = re.compile(r"fixed\(([0-9]{1,9})\)\Z")
+_LOOKS = re.compile(r"(fixed|group)\(([0-9]{1,18}(?:, ?[0-9]{1,18})*)\)\Z")
 
 CLAIM: Path = ("decision", "claim")
+INTERVAL: Path = ("decision", "interval")
 STOPPING: Path = ("decision", "stopping")
+MULTIPLICITY: Path = ("decision", "multiplicity")
+FAMILY: Path = ("decision", "family")
+NOISE_FLOOR: Path = ("decision", "noise_floor")
+PAIRING: Path = ("design", "pairing")
 SEEDS: Path = ("design", "seeds")
 SCALES: Path = ("design", "scales")
 MANIPULATED: Path = ("design", "manipulated")
@@ -52,6 +58,27 @@ class HypothesisDraft:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClaimDraft:
+    """One claim that the verdict decides, as far as it is filled in, and where its parts stand."""
+
+    path: Path
+    hypothesis_path: Path
+    metric_path: Path
+    direction_path: Path
+    hypothesis: str | None
+    metric: str | None
+    direction: str | None
+    kind: ClaimKind | None
+    margin: float | None
+    """The claim's δ; NaN when it is written but no number."""
+
+    @property
+    def text(self) -> str:
+        """The claim as the form has it."""
+        return f"{self.kind}({self.margin:g})"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProposalDraft:
     """The fields of a proposal that something else must agree with."""
 
@@ -60,8 +87,7 @@ class ProposalDraft:
     manipulated: tuple[str, ...] | None
     scales: tuple[str, ...] | None
     seeds: int | None
-    metric: str | None
-    direction: str | None
+    pairing: str | None
     secondary: tuple[str, ...]
     guardrails: tuple[tuple[Path, str], ...]
     """Path and metric of each."""
@@ -73,13 +99,15 @@ class ProposalDraft:
     warmup_evaluations: int | None
     top_k: int | None
     fresh_seeds: int | None
-    hypothesis: str | None
-    """The one that is decided."""
-    claim_kind: ClaimKind | None
-    margin: float | None
-    """The claim's δ; NaN when it is written but no number."""
-    fixed_n: int | None
+    claims: tuple[ClaimDraft, ...]
+    """The claim about the primary measure, then its family."""
+    interval: IntervalKind | None
+    stopping: StoppingKind | None
+    looks: tuple[int, ...]
+    """Seeds an arm at which the rule says that it looks, as written; empty for ``anytime``."""
     alpha: float | None
+    multiplicity: str | None
+    noise_floor: str | None
     loss_above: float | None
     rules: tuple[tuple[Path, ScalingRule], ...]
     rule_keys: tuple[tuple[Path, str], ...]
@@ -98,9 +126,30 @@ class ProposalDraft:
     """Path and phase of each contingency."""
     embargo_until: str | None
 
-    def decided(self) -> HypothesisDraft | None:
-        """Return the hypothesis that the decision names."""
-        named = [h for h in self.hypotheses if h.id is not None and h.id == self.hypothesis]
+    @property
+    def metric(self) -> str | None:
+        """The primary metric."""
+        return self.claims[0].metric
+
+    @property
+    def hypothesis(self) -> str | None:
+        """The one that is decided first, which the actions follow."""
+        return self.claims[0].hypothesis
+
+    @property
+    def claim_kind(self) -> ClaimKind | None:
+        """Of the first claim."""
+        return self.claims[0].kind
+
+    @property
+    def margin(self) -> float | None:
+        """The first claim's δ; NaN when it is written but no number."""
+        return self.claims[0].margin
+
+    def decided(self, claim: ClaimDraft | None = None) -> HypothesisDraft | None:
+        """Return the hypothesis that a claim names; the first claim's if none is given."""
+        wanted = (claim or self.claims[0]).hypothesis
+        named = [h for h in self.hypotheses if h.id is not None and h.id == wanted]
         return named[0] if named else None
 
 
@@ -148,24 +197,14 @@ class FullDraft:
 def proposal_draft(document: Located) -> ProposalDraft:
     """Return what can be known of a proposal."""
     read = _Reader(document)
-    kind, margin = _claim(read.text(CLAIM))
-    stopping = _FIXED.match(read.text(STOPPING) or "")
+    stopping, looks = _stopping(read.text(STOPPING))
     return ProposalDraft(
         document=document,
-        hypotheses=tuple(
-            HypothesisDraft(
-                path=path,
-                id=read.text((*path, "id")),
-                direction=read.text((*path, "direction")),
-                minimum_effect=read.number((*path, "minimum_effect")),
-            )
-            for path in read.items(("hypotheses",))
-        ),
+        hypotheses=tuple(read.hypothesis(path) for path in read.items(("hypotheses",))),
         manipulated=read.texts(MANIPULATED),
         scales=read.texts(SCALES),
         seeds=read.whole(SEEDS),
-        metric=read.text(METRIC),
-        direction=read.text(DIRECTION),
+        pairing=read.text(PAIRING),
         secondary=read.texts(("measures", "secondary")) or (),
         guardrails=read.named(("measures", "guardrails"), "metric"),
         bounds=tuple(
@@ -179,11 +218,21 @@ def proposal_draft(document: Located) -> ProposalDraft:
         warmup_evaluations=read.whole(("sweep", "pruning", "warmup_evaluations")),
         top_k=read.whole(("sweep", "rerun", "top_k")),
         fresh_seeds=read.whole(("sweep", "rerun", "fresh_seeds")),
-        hypothesis=read.text(HYPOTHESIS),
-        claim_kind=kind,
-        margin=margin,
-        fixed_n=int(stopping[1]) if stopping else None,
+        claims=(
+            read.claim(CLAIM, HYPOTHESIS, METRIC, DIRECTION),
+            *(
+                read.claim(
+                    *((*path, key) for key in ("claim", "hypothesis", "metric", "direction"))
+                )
+                for path in read.items(FAMILY)
+            ),
+        ),
+        interval=next((kind for kind in INTERVAL_KINDS if kind == read.text(INTERVAL)), None),
+        stopping=stopping,
+        looks=looks,
         alpha=read.number(("decision", "alpha")),
+        multiplicity=read.text(MULTIPLICITY),
+        noise_floor=read.text(NOISE_FLOOR),
         loss_above=read.number(("divergence", "loss_above")),
         rules=tuple(
             (path, rule)
@@ -257,6 +306,28 @@ class _Reader:
         value = self.document.get(path)
         return [(*path, i) for i in range(len(value))] if isinstance(value, list) else []
 
+    def hypothesis(self, path: Path) -> HypothesisDraft:
+        return HypothesisDraft(
+            path=path,
+            id=self.text((*path, "id")),
+            direction=self.text((*path, "direction")),
+            minimum_effect=self.number((*path, "minimum_effect")),
+        )
+
+    def claim(self, path: Path, hypothesis: Path, metric: Path, direction: Path) -> ClaimDraft:
+        kind, margin = _claim(self.text(path))
+        return ClaimDraft(
+            path=path,
+            hypothesis_path=hypothesis,
+            metric_path=metric,
+            direction_path=direction,
+            hypothesis=self.text(hypothesis),
+            metric=self.text(metric),
+            direction=self.text(direction),
+            kind=kind,
+            margin=margin,
+        )
+
     def named(self, path: Path, field: str) -> tuple[tuple[Path, str], ...]:
         found = [(item, self.text((*item, field))) for item in self.items(path)]
         return tuple((item, name) for item, name in found if name is not None)
@@ -271,3 +342,16 @@ def _claim(text: str | None) -> tuple[ClaimKind | None, float | None]:
         return kinds[0], float(match[2])
     except ValueError:
         return kinds[0], math.nan
+
+
+def _stopping(text: str | None) -> tuple[StoppingKind | None, tuple[int, ...]]:
+    if text == "anytime":
+        return "anytime", ()
+    match = _LOOKS.match(text or "")
+    if match is None:
+        return None, ()
+    looks = tuple(int(n) for n in match[2].split(","))
+    if match[1] == "group":
+        return "group", looks
+    # fixed(3,5) has no meaning; the schema's fault says which forms there are.
+    return ("fixed", looks) if len(looks) == 1 else (None, ())

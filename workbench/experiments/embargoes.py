@@ -1,9 +1,11 @@
 """Register without publishing yet, and publish later: the two ends of an embargo."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
 
 from workbench.errors import ConflictError, InvalidFileError
+from workbench.experiments.unraced import Wanted, append_unraced
 from workbench.registry.counts import entries_of
 from workbench.registry.embargo import (
     OpenEmbargo,
@@ -117,13 +119,35 @@ def draft_reveal(source: LogSource, experiment: str) -> DraftReveal:
     Raises:
         ConflictError: none stands, or this store has not the bodies that it would publish.
     """
-    entries = list(source.entries(subject=experiment))
+    return _drafted(list(source.entries(subject=experiment)), experiment)
+
+
+def reveal(ledger: Ledger, experiment: str, *, reason: str) -> Revealed:
+    """End the embargo of an experiment, early or late.
+
+    Raises:
+        ConflictError: none stands, or this store has not the bodies that it would publish.
+    """
+    body = Reveal(reason=reason)
+    # Of two reveals of one embargo, the second would refer to none that stands.
+    entry = append_unraced(
+        ledger,
+        experiment,
+        lambda: Wanted(body=body, refs=list(draft_reveal(ledger, experiment).refs)),
+    )
+    before = [e for e in ledger.entries(subject=experiment) if e.sequence < entry.sequence]
+    draft = _drafted(before, experiment)
+    return Revealed(
+        entry=entry, until=draft.embargo.until, num_entries=draft.num_entries, lost=draft.lost
+    )
+
+
+def _drafted(entries: Sequence[Entry], experiment: str) -> DraftReveal:
     found = withholding_of(entries)
     if not found.open:
         raise ConflictError(
             f"no embargo of {experiment} stands", remedy="workbench publish, then workbench status"
         )
-    first = found.open[0]
     withheld = [e for e in entries if is_withheld(found.subjects, e.kind, e.subject, e.sequence)]
     redacted = {ref for e in entries if e.kind == Redaction.kind for ref in e.refs}
     hidden = [e for e in withheld if isinstance(e.body, Hidden)]
@@ -136,21 +160,8 @@ def draft_reveal(source: LogSource, experiment: str) -> DraftReveal:
         )
     return DraftReveal(
         experiment=experiment,
-        embargo=first,
+        embargo=found.open[0],
         refs=tuple(e.leaf for e in found.open),
         num_entries=len(withheld) - len(hidden),
         lost=tuple(e.sequence for e in hidden),
-    )
-
-
-def reveal(ledger: Ledger, experiment: str, *, reason: str) -> Revealed:
-    """End the embargo of an experiment, early or late.
-
-    Raises:
-        ConflictError: none stands, or this store has not the bodies that it would publish.
-    """
-    draft = draft_reveal(ledger, experiment)
-    entry = ledger.append(Reveal(reason=reason), subject=experiment, refs=list(draft.refs))
-    return Revealed(
-        entry=entry, until=draft.embargo.until, num_entries=draft.num_entries, lost=draft.lost
     )

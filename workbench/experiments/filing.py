@@ -4,15 +4,18 @@ import math
 import shutil
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.canonical import Json
 from workbench.errors import ConflictError, Fault, InvalidFileError, NotFoundError
 from workbench.experiments.checking import Checked, Plan, check
 from workbench.experiments.embargoes import embargo_terms, impose, standing_embargoes
+from workbench.experiments.identity import identity_faults
 from workbench.experiments.locks import filing_lock
 from workbench.experiments.registered import anchor_entry, registration_entry, seeds_of
+from workbench.experiments.stated_power import stated_power
+from workbench.experiments.unraced import Wanted, append_unraced
 from workbench.layout import Layout, slug
 from workbench.proxies.recipe import Recipe, dotted
 from workbench.proxies.recipe_file import load_recipe
@@ -23,12 +26,11 @@ from workbench.registry.entries import (
     CodeState,
     DataState,
     Registration,
-    StatedPower,
 )
 from workbench.registry.heads import SignedHead
 from workbench.registry.ledger import Ledger
-from workbench.registry.located import decode
-from workbench.registry.log import Entry
+from workbench.registry.located import REORDERING, decode
+from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import Proposal
 from workbench.registry.provenance import (
     NO_COMMIT,
@@ -40,7 +42,9 @@ from workbench.registry.provenance import (
 from workbench.scaffold.forms import Form, Override, full_text, proposal_text
 from workbench.scaffold.lab import DEFAULT_RECIPE
 
-__all__ = ["Checked", "Plan", "Receipt", "check", "freeze", "propose", "register"]
+__all__ = [
+    "Checked", "Plan", "Receipt", "check", "freeze", "propose", "refuse_registering", "register",
+]  # fmt: skip
 
 ARMS = ("control", "treatment")
 OUTPUTS = ("registry", "reports")
@@ -161,18 +165,47 @@ def register(
         body = _frozen(checked, corpus, code, environment(), approvals)
         terms = embargo_terms(embargo_until, embargo_reason, checked.proposal)
         impose(ledger, experiment, terms)
-        entry = ledger.append(body, subject=experiment)
+
+        def look() -> Wanted:
+            # On another machine somebody may have registered it, or the recipe's name, meanwhile.
+            _refuse_registered(registration_entry(ledger, experiment))
+            replace(checked, faults=tuple(identity_faults(checked.documents, ledger))).require()
+            return Wanted(body=body)
+
+        entry = append_unraced(ledger, experiment, look)
         return _anchored(ledger, entry, plan=checked.plan, warnings=checked.warnings)
 
 
+def refuse_registering(layout: Layout, experiment: str, source: LogSource) -> None:
+    """Refuse what `register` would refuse whatever the corpus is, before that is built.
+
+    Raises:
+        ConflictError: registered already, outside git, or with uncommitted changes.
+    """
+    earlier = registration_entry(source, experiment)
+    if earlier is None:
+        _committed_code(layout)
+    elif anchor_entry(source, earlier) is not None:
+        raise _registered_already(earlier)
+
+
+def _registered_already(registration: Entry) -> ConflictError:
+    return ConflictError(
+        f"{registration.subject} was registered at {registration.time} "
+        f"(entry {registration.sequence})",
+        remedy='workbench status; for another plan: workbench propose "a title"',
+    )
+
+
 def _completed(ledger: Ledger, registration: Entry) -> Receipt:
-    experiment = registration.subject
     if anchor_entry(ledger, registration) is not None:
-        raise ConflictError(
-            f"{experiment} was registered at {registration.time} (entry {registration.sequence})",
-            remedy='workbench status; for another plan: workbench propose "a title"',
-        )
+        _refuse_registered(registration)
     return _anchored(ledger, registration, plan=None, warnings=(), resumed=True)
+
+
+def _refuse_registered(registration: Entry | None) -> None:
+    if registration is not None:
+        raise _registered_already(registration)
 
 
 def _anchored(
@@ -228,19 +261,7 @@ def _frozen(
         num_seeds=proposal.design.seeds,
         host=host(),
         approvals=approvals,
-        power=_stated_power(checked),
-    )
-
-
-def _stated_power(checked: Checked) -> StatedPower | None:
-    rule = checked.rule
-    if rule is None or rule.power is None or rule.noise is None:
-        return None
-    return StatedPower(
-        effect=rule.effect,
-        noise_sd=rule.noise.sd,
-        noise_source=f"{rule.noise.origin}: {rule.noise.source}",
-        chances={o.outcome: o.if_effect for o in rule.outcomes if o.if_effect is not None},
+        power=stated_power(checked),
     )
 
 
@@ -315,7 +336,7 @@ def _committed_code(layout: Layout) -> CodeState:
 def _usable_title(title: str) -> str:
     text = unicodedata.normalize("NFC", title.strip())
     strange = [c for c in text if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")]
-    if not text or len(text) > MAX_TITLE or strange:
+    if not text or len(text) > MAX_TITLE or strange or REORDERING.search(text):
         raise InvalidFileError(
             f"title {title[:MAX_TITLE]!r} is not one line of 1 to {MAX_TITLE} characters",
             remedy='workbench propose "a question in one line"',
@@ -407,7 +428,7 @@ def _short(value: Json) -> str:
 
 def _next_number(experiments: Path) -> int:
     # Whatever begins with four digits has taken its number, also what a person named by hand.
-    taken = [path.name[:4] for path in experiments.iterdir() if path.name[:4].isdigit()]
+    taken = [path.name[:4] for path in experiments.iterdir() if path.name[:4].isdecimal()]
     number = max(map(int, taken), default=0) + 1
     if number > 9999:
         raise ConflictError("experiment numbers end at 9999", remedy="workbench init another-lab")

@@ -2,13 +2,14 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from workbench.analysis.claims import sample_variance
 from workbench.analysis.power import spread_bounds
-from workbench.registry.entries import ProxyRun, Registration, Verdict
+from workbench.experiments.floors import floor_entries
+from workbench.registry.entries import NoiseFloor, ProxyRun, Registration, Verdict
 from workbench.registry.log import LogSource
 
 ENOUGH = 4
@@ -42,10 +43,12 @@ class Noise:
 
 
 def measured_noise(source: LogSource, *, metric: str, corpus: str, but: str) -> Noise | None:
-    """Return the pooled spread between seeds of other experiments on the same corpus and metric.
+    """Return the spread between seeds that this lab measured on the same corpus and metric.
 
-    Full-scale runs that a verdict read count first; where there are none, the ladder's re-runs at
-    their largest scale. An experiment never measures its own noise before it ran.
+    In this order: noise floors at full scale, the planned experiment's own first; full-scale runs
+    of other experiments that a verdict read; noise floors at a recipe's scale; other experiments'
+    re-runs at their largest scale. The first of these that binds anybody is taken. Floors of two
+    mixtures or scales are never pooled, because spread differs by both.
 
     Args:
         source: The log.
@@ -58,8 +61,74 @@ def measured_noise(source: LogSource, *, metric: str, corpus: str, but: str) -> 
         for entry in source.entries(kind=Registration.kind)
         if isinstance(entry.body, Registration) and entry.body.data.corpus == corpus
     } - {but}
-    full = _pooled(_verdict_groups(source, metric, subjects), "full-scale seeds of")
-    return full or _pooled(_proxy_groups(source, metric, subjects), "proxy re-runs of")
+    floors = list(_floors(source, metric, corpus))
+    found = [
+        _floor([floor for floor in floors if floor.is_full], own=but),
+        _pooled(_verdict_groups(source, metric, subjects), "full-scale seeds of"),
+        _floor([floor for floor in floors if not floor.is_full], own=but),
+        _pooled(_proxy_groups(source, metric, subjects), "proxy re-runs of"),
+    ]
+    measured = [noise for noise in found if noise is not None]
+    return next((noise for noise in measured if noise.is_known), next(iter(measured), None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Floor:
+    """The repeats of one configuration, whatever entries told of them."""
+
+    body: NoiseFloor
+    """The newest that tells of them."""
+    values: Mapping[str, float]
+    """By seed."""
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self.body.experiment)
+
+    @property
+    def name(self) -> str:
+        """Scale and mixture, which decide what the spread is of."""
+        body = self.body
+        shares = ", ".join(f"{domain} {share:.2g}" for domain, share in body.mixture.items())
+        where = f"{body.experiment[:4]} at full scale" if self.is_full else ""
+        return f"noise floor of {where or f'{body.recipe} at {body.scale}'} (mixture {shares})"
+
+
+def _floors(source: LogSource, metric: str, corpus: str) -> Iterator[_Floor]:
+    """Yield the floors by configuration: a longer series repeats the seeds of a shorter one."""
+    values: dict[tuple[str, str, str, str], dict[str, float]] = defaultdict(dict)
+    newest: dict[tuple[str, str, str, str], NoiseFloor] = {}
+    for _, body in floor_entries(source):
+        if body.corpus != corpus:
+            continue
+        key = (body.config_sha256, body.corpus_manifest, body.experiment, body.scale)
+        newest[key] = body
+        for repeat in body.repeats:
+            value = repeat.values.get(metric, math.nan)
+            if math.isfinite(value):
+                values[key][repeat.seed] = value
+    for key, body in newest.items():
+        yield _Floor(body=body, values=values[key])
+
+
+def _floor(floors: Sequence[_Floor], *, own: str) -> Noise | None:
+    """Return one floor's spread: the own experiment's, else of the largest model and series."""
+    usable = [floor for floor in floors if len(floor.values) >= 2]
+    if not usable:
+        return None
+    best = max(
+        usable,
+        key=lambda f: (f.body.experiment == own, f.body.parameters, len(f.values)),
+    )
+    variance = sample_variance(list(best.values.values()))
+    if not variance:
+        return None
+    return Noise(
+        sd=math.sqrt(variance),
+        origin="measured",
+        source=best.name,
+        freedom=len(best.values) - 1,
+    )
 
 
 Group = tuple[str, Sequence[float]]

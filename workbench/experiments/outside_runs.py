@@ -32,6 +32,8 @@ class Row:
     """As written: 1337 or ``a``; only the same or not the same."""
     value: float | None
     """None where the cell is empty: the run diverged. A NaN is a value, and voids."""
+    ended: bool = True
+    """False of a run that was begun and has no value yet or failed: its seed is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +182,7 @@ def _looks(
     divergence: DivergenceRule,
     counts: Sequence[int],
 ) -> list[Look]:
-    values = {(row.arm, row.seed): row.value for row in rows}
+    values = {(row.arm, row.seed): row.value for row in rows if row.ended}
     begun = max(len(order) for order in orders.values())
     most = None if rule.stopping.looks else counts[-1]
     looks: list[Look] = []

@@ -14,7 +14,7 @@ from workbench.proxies.ladder import LadderRun, run_ladder
 from workbench.proxies.proxy import TrainFunction
 from workbench.proxies.record import recorded_trials
 from workbench.proxies.selection import NONE, Selection, SelectionRule, select, sweep_ranking
-from workbench.proxies.watch import Progress
+from workbench.proxies.watch import Allowed, Progress, without_limit
 from workbench.registry.entries import (
     Deviation,
     Forecast,
@@ -41,6 +41,7 @@ class Promoter:
     """Holds one folder a re-run."""
     train: TrainFunction
     progress: Progress | None
+    allowed: Allowed = without_limit
 
     def promote(self) -> Entry:
         """Run the ladder, apply the selection rule, append promotion and forecasts.
@@ -94,6 +95,7 @@ class Promoter:
             folder=self.folder,
             train=self.train,
             progress=self.progress,
+            allowed=self.allowed,
         )
         return summary.runs, select(ranked, summary.runs, rule, control)
 

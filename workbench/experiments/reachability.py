@@ -1,21 +1,19 @@
 """Which values give each outcome of a registered rule, and how likely each outcome is."""
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.analysis.claims import ClaimKind, Outcome
-from workbench.analysis.power import outcome_chances, seeds_needed
+from workbench.analysis.claims import Outcome
 from workbench.errors import Fault
-from workbench.experiments.draft import CLAIM, NOISE, SEEDS, UNDERPOWERED, ProposalDraft
+from workbench.experiments.draft import NOISE, SEEDS, UNDERPOWERED, ProposalDraft
 from workbench.experiments.noise import Noise
+from workbench.experiments.planned_rules import POWER, PlannedRule
+from workbench.experiments.rule_faults import most_seeds, stopping_text
 
-POWER = 0.8
-"""Power below which a proposal has to say that it is underpowered."""
 UNREACHABLE = 0.001
 """Chance below which an outcome counts as out of reach, whatever the truth is."""
-_TOLERANCE = 0.002
-"""What `outcome_chances` may be off by."""
+_TOLERANCE, _TOLERANCE_SIMULATED = 0.002, 0.01
+"""What a chance in closed form and a simulated one may be off by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +33,18 @@ class OutcomeReach:
 class RuleReach:
     """A claim's rule with what it can say."""
 
+    hypothesis: str
     claim: str
     metric: str
+    interval: str
+    stopping: str
     seeds: int
-    """An arm."""
+    """An arm, at most."""
     alpha: float
+    """As registered, over all looks and claims."""
+    share: float
+    """The claim's own part of α, which the chances are for: all of it, or in a family of m claims
+    α/m, the first step of Holm. Later steps only add to its power."""
     effect: float
     """True improvement that the power refers to: the minimum effect; for superior_by the expected
     improvement; for non_inferior and equivalent no difference."""
@@ -49,98 +54,77 @@ class RuleReach:
     power: float | None
     """Chance of ``supported`` at `effect`; None while the noise is unknown."""
     seeds_for_power: int | None
-    """Fewest seeds an arm with power 0.8; None if unknown or above 100."""
+    """Fewest seeds an arm, at most, with power 0.8, where only the last look is moved; None if
+    unknown or above what the interval allows."""
+    simulated: int | None
+    """Experiments that the chances were counted in; None for a closed form or no chances."""
+    mean_seeds: float | None
+    """Seeds an arm when the rule stops, at `effect`; None while the noise is unknown."""
+    mean_seeds_other: float | None
+    """The same at `other`."""
     outcomes: tuple[OutcomeReach, ...]
 
+    @property
+    def is_low(self) -> bool:
+        """Whether the power is known and below 0.8, by more than it may be off."""
+        tolerance = _TOLERANCE if self.simulated is None else _TOLERANCE_SIMULATED
+        return self.power is not None and self.power < POWER - tolerance
 
-@dataclass(frozen=True, kw_only=True)
-class _Rule:
-    kind: ClaimKind
-    margin: float
-    n: int
-    alpha: float
-    worth: float
-    expected: float | None
-
-    def chances(self, true: float, sd: float) -> dict[Outcome, float]:
-        return outcome_chances(self.kind, self.margin, true=true, sd=sd, n=self.n, alpha=self.alpha)
-
-    def effect(self) -> float:
-        if self.kind == "superior":
-            return self.worth
-        return (self.expected or self.worth) if self.kind == "superior_by" else 0.0
-
-    def other(self) -> float:
-        return {"superior": 0.0, "superior_by": 0.0, "equivalent": self.margin}.get(
-            self.kind, -self.margin
-        )
+    @property
+    def is_sequential(self) -> bool:
+        """Whether it may stop before its last seed."""
+        return not self.stopping.startswith("fixed")
 
 
-def rule_reach(draft: ProposalDraft, noise: Noise | None) -> RuleReach | None:
-    """Return what a proposal's rule can say; None while its parts are not sound."""
-    rule = _rule(draft)
-    if rule is None or draft.metric is None:
-        return None
-    effect, other = rule.effect(), rule.other()
-    here = rule.chances(effect, noise.sd) if noise else {}
-    there = rule.chances(other, noise.sd) if noise else {}
-    needed = (
-        seeds_needed(
-            rule.kind, rule.margin, true=effect, sd=noise.sd, alpha=rule.alpha, power=POWER
-        )
-        if noise
-        else None
-    )
+def rule_reach(draft: ProposalDraft, planned: PlannedRule, noise: Noise | None) -> RuleReach:
+    """Return what one claim's rule can say.
+
+    Args:
+        draft: The proposal.
+        planned: The rule.
+        noise: Between the seeds of an arm, in the claim's metric; None if unknown.
+    """
+    rule, effect, other = planned.rule, planned.effect, planned.other
+    here = planned.outlook.at(effect, sd=noise.sd) if noise else None
+    there = planned.outlook.at(other, sd=noise.sd) if noise else None
     return RuleReach(
-        claim=f"{rule.kind}({rule.margin:g})",
-        metric=draft.metric,
-        seeds=rule.n,
-        alpha=rule.alpha,
+        hypothesis=planned.hypothesis,
+        claim=rule.claim,
+        metric=planned.metric,
+        interval=rule.interval,
+        stopping=rule.stopping.text,
+        seeds=planned.seeds,
+        alpha=planned.alpha,
+        share=rule.alpha,
         effect=effect,
         other=other,
         noise=noise,
-        power=here.get("supported"),
-        seeds_for_power=needed,
+        power=here.power if here else None,
+        seeds_for_power=planned.seeds_for_power(noise.sd) if noise else None,
+        simulated=planned.outlook.num if noise else None,
+        mean_seeds=here.mean_seeds if here else None,
+        mean_seeds_other=there.mean_seeds if there else None,
         outcomes=tuple(
             OutcomeReach(
                 outcome=outcome,
                 given_by=words,
-                if_effect=here.get(outcome),
-                if_other=there.get(outcome),
+                if_effect=here.chances.get(outcome) if here else None,
+                if_other=there.chances.get(outcome) if there else None,
             )
-            for outcome, words in _given_by(draft, rule).items()
+            for outcome, words in _given_by(draft, planned).items()
         ),
     )
 
 
-def _rule(draft: ProposalDraft) -> _Rule | None:
-    decided, kind, margin = draft.decided(), draft.claim_kind, draft.margin
-    n, alpha = draft.fixed_n, draft.alpha
-    if decided is None or kind is None or margin is None or n is None or alpha is None:
-        return None
-    worth = decided.minimum_effect or 0.0
-    usable = math.isfinite(margin) and margin >= 0 and 2 <= n <= 100 and 0 < alpha < 0.5
-    if not usable or worth <= 0 or (kind == "equivalent" and margin == 0):
-        return None
-    return _Rule(
-        kind=kind,
-        margin=margin,
-        n=n,
-        alpha=alpha,
-        worth=worth,
-        expected=draft.expected_improvement,
-    )
-
-
-def _given_by(draft: ProposalDraft, rule: _Rule) -> Mapping[Outcome, str]:
-    d = f"{rule.margin:g}"
+def _given_by(draft: ProposalDraft, planned: PlannedRule) -> Mapping[Outcome, str]:
+    d = f"{planned.rule.margin:g}"
     supported, refuted = {
         "superior": (f"L > 0 and U >= {d}", f"U < {d}"),
         "superior_by": (f"L > {d}", f"U < {d}"),
         "non_inferior": (f"L > -{d}", f"U < -{d}"),
         "equivalent": (f"L > -{d} and U < {d}", f"L > {d} or U < -{d}"),
-    }[rule.kind]
-    if draft.bounds:
+    }[planned.rule.claim_kind]
+    if draft.bounds and planned.claim is draft.claims[0]:
         supported, refuted = f"{supported}, guardrails held", f"{refuted}, or a guardrail broken"
     diverged = draft.document.get(("divergence", "rule")) == "arm_void"
     return {
@@ -151,74 +135,83 @@ def _given_by(draft: ProposalDraft, rule: _Rule) -> Mapping[Outcome, str]:
     }
 
 
-def reach_faults(
-    draft: ProposalDraft, noise: Noise | None, ceiling: float | None
-) -> Iterator[Fault]:
-    """Yield each outcome or rule that cannot fire, and a power that the proposal must own up to.
+def bound_faults(draft: ProposalDraft, ceiling: float | None) -> Iterator[Fault]:
+    """Yield each guardrail that every model breaks, or none.
 
     Args:
         draft: The proposal.
-        noise: The spread between seeds, where it is known or assumed.
-        ceiling: Largest value of the metric, whose smallest is 0; None if it is not known.
+        ceiling: Largest value of any metric, whose smallest is 0; None if it is not known.
     """
-    rule = _rule(draft)
-    if ceiling is not None:
-        yield from _bound_faults(draft, ceiling)
-    if rule is None:
-        return
-    if ceiling is not None and rule.margin >= ceiling:
-        yield draft.document.fault(
-            CLAIM,
-            f"{rule.kind}({rule.margin:g}) asks about a difference that no two models have: bits "
-            f"per byte lie between 0 and {ceiling:.3g}, an untrained model's",
-            f"write {rule.kind}({rule.worth:g})" if rule.worth < ceiling else "give a smaller one",
-        )
-    elif noise is not None:
-        yield from _noise_faults(draft, rule, noise, ceiling)
-
-
-def _bound_faults(draft: ProposalDraft, ceiling: float) -> Iterator[Fault]:
-    for path, bound in draft.bounds:
+    for path, bound in draft.bounds if ceiling is not None else ():
         if bound <= 0:
             message = f"at_most {bound:g} is broken by every model: supported cannot be reached"
             yield draft.document.fault(path, message, "give a bound above the control's value")
-        elif bound >= ceiling:
+        elif ceiling is not None and bound >= ceiling:
             message = f"at_most {bound:g} is held by an untrained model: it can never be broken"
             yield draft.document.fault(path, message, f"write less than {ceiling:.3g}")
 
 
-def _noise_faults(
-    draft: ProposalDraft, rule: _Rule, noise: Noise, ceiling: float | None
+def reach_faults(
+    draft: ProposalDraft, planned: PlannedRule, reach: RuleReach, ceiling: float | None
 ) -> Iterator[Fault]:
-    most = ceiling if ceiling is not None else max(abs(rule.effect()), rule.margin) * 1e3
+    """Yield an outcome of a claim that cannot fire, and a power that must be owned up to.
+
+    Args:
+        draft: The proposal.
+        planned: The claim's rule.
+        reach: What it can say.
+        ceiling: Largest value of the metric, whose smallest is 0; None if it is not known.
+    """
+    rule = planned.rule
+    if ceiling is not None and rule.margin >= ceiling:
+        smaller = f"write {rule.claim_kind}({planned.worth:g})"
+        yield draft.document.fault(
+            planned.claim.path,
+            f"{rule.claim} asks about a difference that no two models have: bits "
+            f"per byte lie between 0 and {ceiling:.3g}, an untrained model's",
+            smaller if planned.worth < ceiling else "give a smaller one",
+        )
+    elif reach.noise is not None:
+        yield from _noise_faults(draft, planned, reach, reach.noise, ceiling)
+
+
+def _noise_faults(
+    draft: ProposalDraft,
+    planned: PlannedRule,
+    reach: RuleReach,
+    noise: Noise,
+    ceiling: float | None,
+) -> Iterator[Fault]:
+    rule = planned.rule
+    most = ceiling if ceiling is not None else max(abs(reach.effect), rule.margin) * 1e3
     truths = (-most, -rule.margin, 0.0, rule.margin, most)
-    reached = [rule.chances(true, noise.sd) for true in truths]
+    reached = [planned.outlook.at(true, sd=noise.sd).chances for true in truths]
     wanted: tuple[Outcome, Outcome] = ("supported", "refuted")
     for outcome in wanted:
         if max(chances[outcome] for chances in reached) < UNREACHABLE:
             yield draft.document.fault(
-                CLAIM,
-                f"{outcome!r} cannot be reached, whatever the truth is: with {rule.n} seeds an arm "
-                f"that vary by {noise.sd:.2g} the interval is too wide for "
-                f"{rule.kind}({rule.margin:g})",
-                _more_seeds(rule, noise, "or a larger margin"),
+                planned.claim.path,
+                f"{outcome!r} cannot be reached, whatever the truth is: with {reach.seeds} seeds "
+                f"an arm that vary by {noise.sd:.2g} the interval is too wide for {rule.claim}",
+                _more_seeds(planned, reach, "or a larger margin"),
             )
             return
-    power = rule.chances(rule.effect(), noise.sd)["supported"]
-    held_to = noise.is_known and draft.version != "v1"
-    if power < POWER - _TOLERANCE and held_to and not draft.underpowered:
+    is_first = planned.claim is draft.claims[0]
+    if is_first and reach.is_low and _is_held_to(draft, noise) and not draft.underpowered:
         yield draft.document.fault(
             UNDERPOWERED,
-            _low_power(rule, noise, power),
-            _more_seeds(rule, noise, "or underpowered: true, if that is all you can afford"),
+            _low_power(draft, reach, noise),
+            _more_seeds(planned, reach, "or underpowered: true, if that is all you can afford"),
         )
 
 
-def power_doubts(
-    draft: ProposalDraft, noise: Noise | None, measured: Noise | None
-) -> Iterator[Fault]:
-    """Yield doubts about the stated noise and power: warnings, never refusals."""
-    rule = _rule(draft)
+def _is_held_to(draft: ProposalDraft, noise: Noise) -> bool:
+    # Version 1 has no word for it, and a spread from few runs is no ground to refuse.
+    return noise.is_known and draft.version != "v1"
+
+
+def noise_doubts(draft: ProposalDraft, measured: Noise | None) -> Iterator[Fault]:
+    """Yield the doubt about a stated noise that is less than the measured one."""
     stated = draft.noise_sd
     if measured is not None and stated is not None and stated < measured.lower():
         yield draft.document.fault(
@@ -227,31 +220,45 @@ def power_doubts(
             f"least {measured.lower():.2g}",
             f"write {measured.sd:.2g}, or say in source why it is less here",
         )
-    if rule is None or noise is None:
-        return
-    power = rule.chances(rule.effect(), noise.sd)["supported"]
-    held_to = noise.is_known and draft.version != "v1"
-    if power < POWER - _TOLERANCE and not held_to and not draft.underpowered:
-        # Version 1 has no word for it, and a spread from few runs is no ground to refuse.
-        where = SEEDS if draft.version == "v1" else UNDERPOWERED
-        remedy = _more_seeds(rule, noise, "or expect an inconclusive verdict")
-        yield draft.document.fault(where, _low_power(rule, noise, power), remedy)
-    if draft.underpowered and power >= POWER:
-        message = f"underpowered: true, but the power is {power:.2f} ({noise.sentence()})"
+
+
+def power_doubts(
+    draft: ProposalDraft, planned: Sequence[PlannedRule], reaches: Sequence[RuleReach]
+) -> Iterator[Fault]:
+    """Yield doubts about the power: warnings, never refusals."""
+    for one, reach in zip(planned, reaches, strict=True):
+        noise = reach.noise
+        if noise is None or not reach.is_low or draft.underpowered:
+            continue
+        is_first = one.claim is draft.claims[0]
+        if is_first and _is_held_to(draft, noise):
+            continue  # refused, not doubted
+        own = SEEDS if draft.version == "v1" else UNDERPOWERED
+        remedy = _more_seeds(one, reach, "or expect an inconclusive verdict")
+        where = own if is_first else one.claim.path
+        yield draft.document.fault(where, _low_power(draft, reach, noise), remedy)
+    known = [reach.power for reach in reaches if reach.power is not None]
+    if draft.underpowered and known and min(known) >= POWER:
+        noise = reaches[0].noise
+        source = f" ({noise.sentence()})" if noise else ""
+        message = f"underpowered: true, but the power is {min(known):.2f}{source}"
         yield draft.document.fault(UNDERPOWERED, message, "write underpowered: false")
 
 
-def _low_power(rule: _Rule, noise: Noise, power: float) -> str:
+def _low_power(draft: ProposalDraft, reach: RuleReach, noise: Noise) -> str:
+    several = len(draft.claims) > 1
+    share = f" at its share {reach.share:.3g} of alpha" if several else ""
     return (
-        f"a true improvement of {rule.effect():g} is shown with a chance of {power:.0%} only: "
-        f"{rule.n} seeds an arm vary by {noise.sentence()}"
+        f"{f'{reach.hypothesis}: ' if several else ''}a true improvement of {reach.effect:g} is "
+        f"shown with a chance of {reach.power or 0:.0%} only{share}: {reach.seeds} seeds an arm "
+        f"vary by {noise.sentence()}"
     )
 
 
-def _more_seeds(rule: _Rule, noise: Noise, otherwise: str) -> str:
-    needed = seeds_needed(
-        rule.kind, rule.margin, true=rule.effect(), sd=noise.sd, alpha=rule.alpha, power=POWER
-    )
+def _more_seeds(planned: PlannedRule, reach: RuleReach, otherwise: str) -> str:
+    needed, looks = reach.seeds_for_power, planned.rule.stopping.looks
     if needed is None:
-        return f"no 100 seeds an arm reach power {POWER:g}: use less noisy runs, {otherwise}"
-    return f"write seeds: {needed} and fixed({needed}) for power {POWER:g}, {otherwise}"
+        most = most_seeds(planned.rule.interval)
+        return f"no {most} seeds an arm reach power {POWER:g}: use less noisy runs, {otherwise}"
+    stopping = f" and {stopping_text([*looks[:-1], needed])}" if looks else ""
+    return f"write seeds: {needed}{stopping} for power {POWER:g}, {otherwise}"

@@ -19,13 +19,8 @@ from workbench.registry.entries import (
 )
 from workbench.registry.ledger import Ledger
 from workbench.sentinel.detector import Finding
-from workbench.training.attempts import (
-    AttemptTrace,
-    attempt_trace,
-    exclusive,
-    resume_point,
-    telemetry_path,
-)
+from workbench.training.attempts import AttemptTrace, attempt_trace, resume_point
+from workbench.training.run_folder import exclusive, telemetry_path
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from workbench.experiments.deviations import (
     seed_deviations,
 )
 from workbench.experiments.looks import LookBook, look_line
+from workbench.experiments.outcomes import values_are_open
 from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.progress import Progress
 from workbench.experiments.promotion import promotion_body
@@ -28,12 +29,15 @@ from workbench.experiments.recovery import (
 )
 from workbench.experiments.registered import registered
 from workbench.experiments.summaries import RunLine, RunsReport
-from workbench.proxies.proxy import TrainFunction
+from workbench.proxies.proxy import StepProgress, TrainFunction
 from workbench.registry.entries import Deviation, RunStarted
 from workbench.registry.ledger import Ledger
 from workbench.registry.log import Entry
+from workbench.sentinel.trend import OwnTrend
 from workbench.training.attempts import ResumePoint, resume_point
+from workbench.training.blinding import HELD_BACK, VALIDATION_TAG, BlindRecorder
 from workbench.training.config import RunConfig
+from workbench.training.recorder import Recorder
 from workbench.training.results import DivergenceRule, RunResult
 from workbench.training.tracking import STATUS_OF_OUTCOME, Tracker
 
@@ -178,7 +182,7 @@ class Runner:
 
     def _train(self, attempt: Attempt, config: RunConfig, folder: Path) -> None:
         started = attempt.started
-        recorder = self.tracker.recorder(started.mlflow_run)
+        recorder = self._recorder(started.mlflow_run)
         try:
             result = self.train(
                 config,
@@ -190,9 +194,7 @@ class Runner:
                     loss_above=self.plan.proposal.divergence.loss_above,
                     patience=self.plan.proposal.divergence.patience,
                 ),
-                progress=lambda done, total, loss: self.progress(
-                    started.run, done, total, f"loss {loss:.3f}"
-                ),
+                progress=self._step_progress(started.run),
             )
         except KeyboardInterrupt:
             self._end(attempt, config, folder, "killed", "stopped by a signal or Ctrl-C")
@@ -210,6 +212,22 @@ class Runner:
             ) from error
         self._finish(attempt, config, folder, result)
 
+    def _recorder(self, mlflow_run: str) -> Recorder:
+        """Return what MLflow hears of a run: of a confirmatory one no validation metrics."""
+        recorder = self.tracker.recorder(mlflow_run)
+        return recorder if self.plan.mode == "exploratory" else BlindRecorder(recorder)
+
+    def _step_progress(self, run: str) -> StepProgress:
+        """Return what the screen hears of a step: of a confirmatory run not the loss's level."""
+        trend = OwnTrend()
+
+        def show(done: int, total: int, loss: float) -> None:
+            trend.add(loss)
+            told = f"{loss:.3f}" if self.plan.mode == "exploratory" else trend.direction
+            self.progress(run, done, total, f"loss {told}")
+
+        return show
+
     def _finish(self, attempt: Attempt, config: RunConfig, folder: Path, result: RunResult) -> None:
         run = attempt.started.run
         outcome: Literal["completed", "diverged"] = (
@@ -225,7 +243,7 @@ class Runner:
         record_end(self.ledger, self.plan, attempt, folder, ending)
         status: Literal["FINISHED", "FAILED"] = "FINISHED" if outcome == "completed" else "FAILED"
         self.tracker.finish(attempt.started.mlflow_run, status, outcome=outcome)
-        self.progress(run, config.steps, config.steps, outcome)
+        self.progress(run, config.steps, config.steps, outcome, ended=True)
 
     def _end(
         self,
@@ -265,6 +283,8 @@ class Runner:
             # Its process died before the ledger heard of it; one run has one id.
             return begun[-1].run_id
         tags["workbench.attempt"] = str(point.attempt)
+        if self.plan.mode == "confirmatory":
+            tags[VALIDATION_TAG] = HELD_BACK
         params: dict[str, Json] = {
             "seed": str(self.plan.seeds[index]),
             "steps": config.steps,
@@ -294,12 +314,13 @@ class Runner:
         last = ends[-1] if ends else None
         metric = self.plan.proposal.measures.primary.metric
         evaluations = last.evaluations if last else []
+        shown = values_are_open(self.ledger, self.plan.subject, self.plan.mode)
         return RunLine(
             run=history.run,
             attempts=len(history.attempts),
             outcome=last.outcome if last else "running",
             last_step=last.last_step if last else 0,
             planned_steps=last.planned_steps if last else 0,
-            value=evaluations[-1].values.get(metric) if evaluations else None,
+            value=evaluations[-1].values.get(metric) if evaluations and shown else None,
             device_seconds=sum(end.device_seconds for end in ends),
         )

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from workbench.errors import ConflictError, IntegrityError, InvalidFileError, NotFoundError
+from workbench.experiments.locks import filing_lock
 from workbench.layout import Layout, slug
 from workbench.registry.entries import Predecessor
 from workbench.registry.files import write_atomic
@@ -21,7 +22,7 @@ from workbench.registry.heads import parse_head
 from workbench.registry.ledger import Ledger
 from workbench.registry.publish import publish
 from workbench.registry.published import CHECKPOINT, PublishedLog
-from workbench.registry.store import open_store, store_exists
+from workbench.registry.store import open_store, read_store, store_exists
 from workbench.registry.store.sqlite import path_of
 from workbench.registry.successor import (
     PREDECESSORS,
@@ -76,6 +77,18 @@ def begin_successor(
         IntegrityError: the old log does not verify.
         ConflictError: the old log can still be continued, or the store cannot be moved away.
     """
+    with filing_lock(layout):
+        return _begun(layout, settings, url=url, clock=clock, unfinished=unfinished)
+
+
+def _begun(
+    layout: Layout,
+    settings: Settings,
+    *,
+    url: str,
+    clock: Callable[[], datetime],
+    unfinished: Callable[[PublishedLog], list[str]],
+) -> Succession:
     old, new = _planned(layout, settings)
     if not (layout.registry / folder_of(old)).is_dir():
         _refuse_database(url)
@@ -85,7 +98,7 @@ def begin_successor(
         os.sync()
     kept = PublishedLog(layout.registry / folder_of(old))
     named = predecessor_of(kept)
-    _move_store(layout, url, old=old, new=new)
+    _move_store(layout, url, old=old)
     _create(settings, url, new, named, clock)
     _name_in_settings(layout, old, new)
     remove_published(layout.registry, old)
@@ -154,21 +167,34 @@ def _publish_the_rest(layout: Layout, old: str, url: str) -> None:
             publish(ledger, layout.registry)
 
 
-def _move_store(layout: Layout, url: str, *, old: str, new: str) -> None:
+def _move_store(layout: Layout, url: str, *, old: str) -> None:
     """Move the old log's store aside: it alone has what embargoes withhold."""
-    if not url.startswith(_SQLITE) or not store_exists(url):
+    if not url.startswith(_SQLITE):
         return
-    with Ledger.inspect(url=url, origin=new) as ledger:
-        if ledger.head().origin != old:
-            return
     path = path_of(url)
     folder = layout.state / PREDECESSORS / old.replace("/", "_")
+    # A call that was killed may have moved the file's log already, without which it says nothing.
+    is_half_moved = not (folder / path.name).exists() and any(folder.glob(f"{path.name}-*"))
+    if not is_half_moved and _origin_in(url) != old:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     # The file itself goes last: a repeated command moves what is left beside it.
     for part in reversed(_PARTS):
         source = path.with_name(path.name + part)
         if source.is_file():
             source.replace(folder / source.name)
+
+
+def _origin_in(url: str) -> str:
+    """Return the origin of the newest signed head in a store, empty where there is none."""
+    if not store_exists(url):
+        return ""
+    store = read_store(url)
+    try:
+        note = store.last_note()
+    finally:
+        store.close()
+    return parse_head(note).origin if note else ""
 
 
 def _create(

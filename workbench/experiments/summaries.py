@@ -34,7 +34,7 @@ class RunLine:
     last_step: int
     planned_steps: int
     value: float | None
-    """Last validation value of the primary metric."""
+    """Last validation value of the primary metric; None of a confirmatory run until the verdict."""
     device_seconds: float
 
 
@@ -82,3 +82,6 @@ class Stages(Protocol):
 
     def verdict(self, *, incomplete: bool) -> Entry:
         """Judge by the registered rule."""
+
+    def publish_outcomes(self) -> None:
+        """Give MLflow, once there is a verdict, what was held back from it."""

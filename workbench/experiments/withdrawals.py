@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from workbench.errors import ConflictError
-from workbench.experiments.amendments import TRIES, require_reason
+from workbench.experiments.amendments import require_reason
 from workbench.experiments.locks import at_rest
 from workbench.experiments.registered import refuse_withdrawn, require_registration
+from workbench.experiments.unraced import Wanted, append_unraced
 from workbench.layout import Layout
 from workbench.registry.amended import Course, Known, course_of
 from workbench.registry.entries import Withdrawal
@@ -57,27 +58,21 @@ def withdraw(layout: Layout, number: str, *, ledger: Ledger, reason: str) -> Ent
     """
     require_reason(reason, "a withdrawal")
     experiment = layout.experiment(number).name
-    with at_rest(layout, experiment):
-        for left in reversed(range(TRIES)):
-            size = ledger.head().size
-            course = course_of(ledger, experiment)
-            registration = require_registration(course.registration, experiment)
-            _refuse_closed(course, experiment)
-            known = course.known()
-            body = Withdrawal(
-                reason=reason.strip(),
-                timing=known.timing,
-                rests_on=[entry.id for entry in known.rests_on],
-            )
-            try:
-                return ledger.append(
-                    body, subject=experiment, refs=[registration.leaf], at_size=size
-                )
-            except ConflictError:
-                # Another experiment's entry came between; the timing is looked up again.
-                if not left:
-                    raise
-    raise ConflictError(f"{experiment} was not withdrawn", remedy="repeat the command")
+
+    def look() -> Wanted:
+        course = course_of(ledger, experiment)
+        registration = require_registration(course.registration, experiment)
+        _refuse_closed(course, experiment)
+        known = course.known()
+        body = Withdrawal(
+            reason=reason.strip(),
+            timing=known.timing,
+            rests_on=[entry.id for entry in known.rests_on],
+        )
+        return Wanted(body=body, refs=[registration.leaf])
+
+    with at_rest(layout, ledger, experiment):
+        return append_unraced(ledger, experiment, look)
 
 
 def _refuse_closed(course: Course, experiment: str) -> None:

@@ -10,15 +10,17 @@ from workbench.lab.anchoring import Anchoring
 from workbench.lab.changing import Changing
 from workbench.lab.filing import Filing
 from workbench.lab.keeping import Keeping
+from workbench.lab.measuring import Measuring
 from workbench.lab.opened import Clock, utc_now
 from workbench.lab.reading import Reading
 from workbench.lab.running import Running
+from workbench.lab.watching import Watching
 from workbench.layout import find_lab, slug
 from workbench.registry import provenance
 from workbench.settings import load_settings, refuse_unnameable
 
 
-class Lab(Filing, Changing, Running, Reading, Anchoring, Keeping):
+class Lab(Filing, Changing, Running, Watching, Measuring, Reading, Anchoring, Keeping):
     """An opened lab. Every command of the command line is one method here."""
 
     @classmethod
@@ -49,7 +51,8 @@ class Lab(Filing, Changing, Running, Reading, Anchoring, Keeping):
         """Refuse any lab but one that a process which died left without its ledger."""
         # A clone has a commit, and its log is elsewhere: one origin never names two logs.
         is_cloned = provenance.code_state(self.layout.root).commit != provenance.NO_COMMIT
-        if is_cloned or self._has_store() or (self.layout.registry / "checkpoint").exists():
+        is_begun = is_cloned or (self.layout.registry / "checkpoint").exists()
+        if is_begun or (self._has_store() and not self._is_unsigned()):
             raise ConflictError(f"{self.layout.root} is already a lab", remedy="workbench status")
 
     @classmethod

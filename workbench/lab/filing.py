@@ -10,6 +10,7 @@ from workbench.errors import (
 from workbench.experiments.approvals import Given
 from workbench.experiments.checking import Checked
 from workbench.experiments.filing import Receipt
+from workbench.experiments.power_report import PowerReport
 from workbench.experiments.progress import Progress, silent
 from workbench.lab.opened import OpenedLab
 from workbench.registry.approvals import Promise, approval_rule
@@ -44,6 +45,24 @@ class Filing(OpenedLab):
         self._approval_rule()
         today = self.clock().date()
         return check(self.layout, number, source=self._any_source(), today=today)
+
+    def power(self, number: str, *, sd: float | None = None) -> PowerReport:
+        """Return what an experiment's rule can show with more or fewer seeds.
+
+        It is the rule in force where the experiment is registered, else that of its files.
+
+        Args:
+            number: ``NNNN``, ``N`` or ``NNNN-slug``.
+            sd: Spread between seeds to compute with, for every metric; None for what is stated,
+                registered or measured.
+
+        Raises:
+            NotFoundError: there is no such experiment, or no noise is known.
+            InvalidFileError: the rule is not complete; carries its faults.
+        """
+        from workbench.experiments.power_report import power_report
+
+        return power_report(self.layout, number, source=self._any_source(), sd=sd)
 
     def lines_after_check(self, number: str) -> list[str]:
         """Return what comes next of an experiment without faults, a line each.
@@ -104,10 +123,12 @@ class Filing(OpenedLab):
             InvalidFileError: the files have faults, of which it carries all, or the embargo has.
             ConflictError: registered already, outside git or with uncommitted changes.
         """
-        from workbench.experiments.filing import register
+        from workbench.experiments.filing import refuse_registering, register
 
         checked = self.check(number)
         checked.require()
+        # A corpus takes seconds or hours: what is refused anyhow is refused before.
+        refuse_registering(self.layout, checked.experiment, self.source())
         if checked.recipe is None:
             raise InvalidFileError(f"{checked.experiment} has no recipe")
         state = self._data(checked.recipe.corpus, progress)

@@ -87,7 +87,21 @@ class OpenedLab:
     def _has_store(self) -> bool:
         return store_exists(self.store_url)
 
+    def _is_unsigned(self) -> bool:
+        """Return whether the log's keys are here and have signed nothing yet."""
+        from workbench.registry.keys import load_keys
+
+        try:
+            keys = load_keys(self.settings.keys_dir, self.settings.origin)
+        except NotFoundError:
+            return False
+        return keys.last_head() is None
+
     def _create_ledger(self) -> None:
+        if self._has_store() and self._is_unsigned():
+            # A call that was killed wrote the first entry: opening it signs a head over it.
+            self.ledger().close()
+            return
         self.layout.state.mkdir(parents=True, exist_ok=True)
         Ledger.create(
             url=self.store_url,

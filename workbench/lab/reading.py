@@ -3,6 +3,7 @@
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from workbench.errors import (
     IntegrityError,
@@ -12,6 +13,7 @@ from workbench.registry.anchored import AnchorTrust
 from workbench.registry.publish import PublishedLog, PublishSummary
 from workbench.registry.successor import Forerunner
 from workbench.reports.forerunners import ForerunnerVerification
+from workbench.reports.scores import Scoreboard
 from workbench.reports.stages import ExperimentStatus, experiment_statuses
 from workbench.reports.verification import VerifiableLog, Verification
 
@@ -93,14 +95,29 @@ class Reading(OpenedLab):
         index, all_written = write_chronicles(source, reports, before=before)
         return [index, *(path for w in all_written for path in (w.html, w.markdown))]
 
+    def scoreboard(self) -> tuple[Scoreboard, tuple[Any, ...]]:
+        """Return how all forecasts have done, and how well smaller scales ordered candidates.
+
+        The latter are `workbench.reports.rankings.Ranking`, whose module takes scipy.stats, which
+        every other command would wait for.
+        """
+        from workbench.reports.rankings import rankings
+        from workbench.reports.scores import lab_scoreboard
+        from workbench.reports.site import all_facts
+
+        found = all_facts([self.source(), *(before.log for before in self._before())]).values()
+        return lab_scoreboard(found), rankings(found)
+
     def verify(
-        self, *, kept_head: str | None = None, trust: AnchorTrust | None = None
+        self, *, kept_head: str | None = None, vkey: str = "", trust: AnchorTrust | None = None
     ) -> Verification:
         """Verify the ledger offline and recompute every verdict from it.
 
         Args:
             kept_head: A signed head that the reader kept from before, verbatim. Without one, the
                 published head is taken where a store is verified.
+            vkey: The log's verifier key from a place that the reader trusts; empty for the one that
+                is here.
             trust: Whom the reader believes, for the anchors. The git history of the published head
                 is looked at in any case.
         """
@@ -112,7 +129,7 @@ class Reading(OpenedLab):
         checkpoint = self.layout.registry / "checkpoint"
         return verify_lab(
             log,
-            vkey=log.vkey,
+            vkey=vkey or log.vkey,
             kept_head=kept,
             audit=audit_claims,
             now=self.clock(),

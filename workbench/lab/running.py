@@ -2,11 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from workbench.errors import (
-    NotFoundError,
-)
 from workbench.experiments.installed import require_training_extra
 from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.progress import Progress, silent
@@ -29,15 +25,10 @@ class Running(OpenedLab):
             NotFoundError: there is no such file.
             InvalidFileError: the recipe has faults.
         """
+        from workbench.experiments.repeat_plan import recipe_text
         from workbench.proxies.recipe_file import load_recipe
 
-        path = Path(recipe) if Path(recipe).is_absolute() else self.layout.root / recipe
-        if not path.is_file():
-            known = ", ".join(
-                f"proxies/{p.name}" for p in sorted(self.layout.proxies.glob("*.yaml"))
-            )
-            raise NotFoundError(f"recipe {recipe} does not exist (known: {known or 'none'})")
-        return self._data(load_recipe(path.read_text("utf-8"), recipe).corpus, progress)
+        return self._data(load_recipe(recipe_text(self.layout, recipe), recipe).corpus, progress)
 
     def sweep(
         self, number: str, *, exploratory: bool = False, progress: Progress = silent
@@ -105,7 +96,11 @@ class Running(OpenedLab):
             ConflictError: there is a verdict already, or runs are missing.
         """
         with self._campaign(number, at="verdict", exploratory=False, progress=progress) as campaign:
-            return campaign.verdict(incomplete=incomplete)
+            try:
+                return campaign.verdict(incomplete=incomplete)
+            finally:
+                # Also when it was given before: who gave it may not have lived to do this.
+                campaign.publish_outcomes()
 
     @contextmanager
     def _campaign(

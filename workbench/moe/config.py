@@ -36,8 +36,12 @@ class ModelConfig(BaseModel):
     @model_validator(mode="after")
     def _shapes_fit(self) -> "ModelConfig":
         if self.d_model % self.num_heads or (self.d_model // self.num_heads) % 2:
+            unit = 2 * self.num_heads
+            near = max(1, round(self.d_model / unit)) * unit
             raise ValueError(
                 f"d_model {self.d_model} must be num_heads {self.num_heads} times an even number"
+                f" -> write d_model: {near}, or a num_heads that divides {self.d_model} into even "
+                "parts"
             )
         if self.num_heads % self.num_kv_heads:
             raise ValueError(

@@ -14,7 +14,7 @@ from typing import Literal
 from workbench.analysis.claims import Direction
 from workbench.canonical import Json
 from workbench.data.corpus import Corpus
-from workbench.errors import NotRegisteredError
+from workbench.errors import ConflictError, NotRegisteredError
 from workbench.planner.counts import total_parameters
 from workbench.proxies.proxy import (
     ProxyEnd,
@@ -29,13 +29,14 @@ from workbench.proxies.recipe import Recipe
 from workbench.proxies.record import recorded_runs, trial_leaves
 from workbench.proxies.seeds import rerun_seed
 from workbench.proxies.selection import CONTROL, candidate_name
-from workbench.proxies.watch import Progress, ProxyProgress
+from workbench.proxies.watch import Allowed, Progress, ProxyProgress, without_limit
 from workbench.registry.entries import Mode, ProxyRun, Trial
 from workbench.registry.ledger import Ledger
 from workbench.registry.proposal import Proposal
-from workbench.training.attempts import exclusive, resume_point
+from workbench.training.attempts import resume_point
 from workbench.training.recorder import Recorder
 from workbench.training.results import DivergenceRule
+from workbench.training.run_folder import exclusive
 from workbench.training.tracking import Tracker
 
 
@@ -127,15 +128,16 @@ def run_ladder(
     folder: Path,
     train: TrainFunction,
     progress: Progress | None = None,
+    allowed: Allowed = without_limit,
 ) -> LadderSummary:
     """Run what the ledger does not hold yet, and return the whole ladder.
 
     The seeds derive from the root, the scale and an index, the same for the control and every
-    candidate; no trial of the sweep had them.
+    candidate; no trial of the sweep had them. Before each run, ``allowed`` may end the call.
 
     Raises:
         NotRegisteredError: there is no root to refer to.
-        ConflictError: another process runs this ladder.
+        ConflictError: another process runs this ladder, or ``allowed`` refused a run.
     """
     if not plan.root:
         raise NotRegisteredError(
@@ -144,7 +146,7 @@ def run_ladder(
         )
     place = folder / plan.root[:16]
     with exclusive(place):
-        return _Ladder(plan, ledger, tracker, corpus, place, train, progress).run()
+        return _Ladder(plan, ledger, tracker, corpus, place, train, progress, allowed).run()
 
 
 class _Ladder:
@@ -157,7 +159,11 @@ class _Ladder:
         folder: Path,
         train: TrainFunction,
         progress: Progress | None,
+        allowed: Allowed,
     ) -> None:
+        self._allowed = allowed
+        self._spent = 0.0
+        """Device-seconds of the runs that this call recorded."""
         self._plan = plan
         self._ledger = ledger
         self._tracker = tracker
@@ -176,8 +182,9 @@ class _Ladder:
         try:
             for rerun in open_reruns:
                 while not self._is_done(rerun):
+                    self._allowed(self._spent)
                     self._rerun(rerun)
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit, ConflictError):
             self._close_running()
             self._tracker.finish(self._parent, "KILLED", outcome="killed")
             raise
@@ -243,6 +250,7 @@ class _Ladder:
         )
         refs = (self._plan.root, *rerun.evidence)
         self._ledger.append(body, subject=self._plan.subject, refs=refs)
+        self._spent += body.device_seconds
         self._runs.append(ProxyRun.model_validate(body.to_json()))
 
     def _is_done(self, rerun: _Rerun) -> bool:

@@ -12,10 +12,11 @@ from workbench.data.corpus import Corpus
 from workbench.errors import NotFoundError, WorkbenchError
 from workbench.proxies.recipe import dotted
 from workbench.registry.entries import TrialState
-from workbench.training.attempts import attempt_trace, last_attempt
+from workbench.training.attempts import attempt_trace
 from workbench.training.config import RunConfig
 from workbench.training.recorder import Recorder
 from workbench.training.results import DivergenceRule, RunResult
+from workbench.training.run_folder import last_attempt
 from workbench.training.tracking import STATUS_OF_OUTCOME, Tracker
 
 StepProgress: TypeAlias = Callable[[int, int, float], None]

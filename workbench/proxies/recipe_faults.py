@@ -6,7 +6,7 @@ Works on the parts that are sound by themselves, so that one fault does not hide
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from workbench.canonical import Json
 from workbench.data.config import CorpusConfig
@@ -39,11 +39,10 @@ def recipe_faults(document: Located) -> list[Fault]:
     faults: list[Fault] = []
     if corpus is not None:
         faults += _source_faults(document, corpus)
-    if base is not None:
-        searched = _keys(document, ("space",))
-        faults += _scale_faults(document, base, searched)
-        if corpus is not None:
-            faults += _corpus_faults(document, base, corpus)
+    searched = _keys(document, ("space",))
+    faults += _scale_faults(document, base, searched)
+    if base is not None and corpus is not None:
+        faults += _corpus_faults(document, base, corpus)
     return [*faults, *_space_faults(document, base)]
 
 
@@ -73,22 +72,33 @@ def _normalised(shares: Json) -> Json:
     return {name: share / total for name, share in shares.items()} if total > 0 else shares
 
 
+def config_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> tuple[str, ...]:
+    """Return the dotted keys of every run configuration, in the order of its fields."""
+    found: list[str] = []
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            found += config_keys(kind, f"{prefix}{name}.")
+        else:
+            found.append(f"{prefix}{name}")
+    return tuple(found)
+
+
 def override_faults(
-    document: Located, path: Path, base: RunConfig, *, searched: Sequence[str]
+    document: Located, path: Path, base: RunConfig | None, *, searched: Sequence[str]
 ) -> list[Fault]:
     """Return every fault of dotted overrides of a base configuration.
 
     Args:
         document: The file that holds them.
         path: Where in the file the mapping of overrides is.
-        base: What they override.
+        base: What they override; None while that has faults of its own, which leaves the keys.
         searched: Keys that the sweep decides, which no override may touch.
     """
     overrides = document.get(path)
     if not isinstance(overrides, Mapping):
         return []
-    plain = base.model_dump(mode="json")
-    known = list(dotted(plain))
+    known = config_keys()
     faults: list[Fault] = []
     usable: dict[str, Json] = {}
     for key, value in overrides.items():
@@ -97,7 +107,8 @@ def override_faults(
             faults.append(document.fault((*path, key), *problem))
         else:
             usable[key] = value
-    return [*faults, *_merged_faults(document, path, base, usable)]
+    merged = _merged_faults(document, path, base, usable) if base is not None else ()
+    return [*faults, *merged]
 
 
 def _override_problem(
@@ -173,7 +184,9 @@ def _corpus_faults(document: Located, base: RunConfig, corpus: CorpusConfig) -> 
             yield document.fault(("space", "mixture", "domains"), message, nearest(domain, domains))
 
 
-def _scale_faults(document: Located, base: RunConfig, searched: Sequence[str]) -> Iterator[Fault]:
+def _scale_faults(
+    document: Located, base: RunConfig | None, searched: Sequence[str]
+) -> Iterator[Fault]:
     scales = document.get(("scales",))
     names: dict[str, int] = {}
     largest = 0
@@ -188,7 +201,7 @@ def _scale_faults(document: Located, base: RunConfig, searched: Sequence[str]) -
         names[scale.name] = i
         faults = override_faults(document, (*path, "overrides"), base, searched=searched)
         yield from faults
-        if not faults:
+        if base is not None and not faults:
             compute = training_flops(with_values(base, nested(scale.overrides)))
             if i and compute <= largest:
                 message = (
@@ -203,9 +216,9 @@ def _space_faults(document: Located, base: RunConfig | None) -> Iterator[Fault]:
     known = dotted(base.model_dump(mode="json")) if base else {}
     for key in _keys(document, ("space",)):
         path: Path = ("space", key)
-        if base is not None and key not in known:
+        if key not in config_keys():
             message = f"space key {key!r} is not a key of the base"
-            yield document.fault(path, message, nearest(key, list(known)))
+            yield document.fault(path, message, nearest(key, config_keys()))
             continue
         dimension = part(document, path, TypeAdapter[Dimension](Dimension))
         if dimension is None:

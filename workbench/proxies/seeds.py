@@ -1,4 +1,4 @@
-"""Training seeds of proxies: derived, so that nobody picks them and a replay has the same ones."""
+"""Seeds of proxies and repeats: derived, so nobody picks them and a replay has the same ones."""
 
 import hashlib
 
@@ -15,6 +15,15 @@ def rerun_seed(root: str, scale: str, index: int) -> int:
     nobody knew it before; under another prefix than the trials', so no trial ever had it.
     """
     return _derived(f"rerun/v1|{root}|{scale}|{index}")
+
+
+def repeat_seed(config_sha256: str, corpus_manifest: str, index: int) -> int:
+    """Return the training seed of repeat ``index`` of a configuration on a corpus.
+
+    Nobody picks it and a longer series has those of a shorter one; under a prefix of its own, so no
+    trial, re-run or registered run ever has it.
+    """
+    return _derived(f"repeat/v1|{config_sha256}|{corpus_manifest}|{index}")
 
 
 def sampler_seed_of(sampler_seed: int, draw: int, coordinate: str = "") -> int:

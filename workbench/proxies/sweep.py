@@ -13,6 +13,7 @@ from typing import Literal
 from workbench.canonical import Json
 from workbench.data.corpus import Corpus
 from workbench.errors import (
+    ConflictError,
     IntegrityError,
     NotFoundError,
     NotRegisteredError,
@@ -36,10 +37,16 @@ from workbench.proxies.seeds import trial_seed
 from workbench.proxies.selection import candidate_name
 from workbench.proxies.space import coordinate_names, coordinates, draw
 from workbench.proxies.sweep_plan import SweepRun, SweepSummary
-from workbench.proxies.watch import Progress, ProxyProgress, PruningWatch
+from workbench.proxies.watch import (
+    Allowed,
+    Progress,
+    ProxyProgress,
+    PruningWatch,
+    without_limit,
+)
 from workbench.registry.entries import SweepEnded, SweepStarted, Trial
 from workbench.registry.ledger import Ledger
-from workbench.training.attempts import exclusive
+from workbench.training.run_folder import exclusive
 from workbench.training.tracking import Tracker
 
 _ENDED: dict[str, Literal["completed", "pruned"]] = {"completed": "completed", "pruned": "pruned"}
@@ -54,16 +61,17 @@ def run_sweep(
     folder: Path,
     train: TrainFunction,
     progress: Progress | None = None,
+    allowed: Allowed = without_limit,
 ) -> SweepSummary:
     """Run the trials that the budget still holds, and return the whole sweep.
 
     A finished sweep is returned as it is. An interrupted one continues: a lost trial is run once
     more with the same values and seed, and budget, points and seeds are those of a sweep that was
-    never interrupted.
+    never interrupted. Before each trial, ``allowed`` may end the call as an interruption does.
 
     Raises:
         NotRegisteredError: confirmatory without a registration.
-        ConflictError: another process runs this sweep.
+        ConflictError: another process runs this sweep, or ``allowed`` refused a trial.
         IntegrityError: the ledger knows trials that the search's database does not.
         RunFailedError: no trial completed.
     """
@@ -83,7 +91,7 @@ def run_sweep(
             coordinate_names=coordinate_names(plan.recipe.space),
         )
         try:
-            sweep = _Sweep(plan, ledger, tracker, corpus, place, train, search, progress)
+            sweep = _Sweep(plan, ledger, tracker, corpus, place, train, search, progress, allowed)
             return sweep.run()
         finally:
             search.close()
@@ -100,7 +108,11 @@ class _Sweep:
         train: TrainFunction,
         search: Search,
         progress: Progress | None,
+        allowed: Allowed,
     ) -> None:
+        self._allowed = allowed
+        self._spent = 0.0
+        """Device-seconds of the trials that this call recorded."""
         self._plan = plan
         self._ledger = ledger
         self._tracker = tracker
@@ -123,6 +135,7 @@ class _Sweep:
             self._queue_control()
             try:
                 while self._num_done() < self._plan.budget_trials:
+                    self._require_allowed()
                     self._run_trial()
             except (KeyboardInterrupt, SystemExit) as interruption:
                 self._stop(f"interrupted ({type(interruption).__name__})")
@@ -169,6 +182,13 @@ class _Sweep:
         if not self._root:
             self._root = self._started
             self._search.remember("root", self._root)
+
+    def _require_allowed(self) -> None:
+        try:
+            self._allowed(self._spent)
+        except ConflictError as refusal:
+            self._stop(refusal.message)
+            raise
 
     def _end(self) -> None:
         self._append_end(finished=True, reason="")
@@ -268,6 +288,7 @@ class _Sweep:
                 self._search.queue(tried.coordinates, notes, retry_of=tried)
             self._search.end(tried.number, _ENDED.get(body.state, "failed"), body.value)
         self._ledger.append(body, subject=self._plan.subject, refs=self._refs())
+        self._spent += body.device_seconds
         # As the ledger gives it back, so that a call returns the same whether it ran the trial.
         self._trials.append(Trial.model_validate(body.to_json()))
         self._done = self._num_done()

@@ -24,6 +24,7 @@ class ProxyProgress:
     steps: int
     """Of the proxy under way."""
     loss: float | None
+    """Of the step; None when the proxy has ended."""
     counts: Mapping[str, int]
     """Ended proxies by state."""
     best: float | None
@@ -31,6 +32,13 @@ class ProxyProgress:
 
 
 Progress: TypeAlias = Callable[[ProxyProgress], None]
+Allowed: TypeAlias = Callable[[float], None]
+"""Called before each proxy with the device-seconds that the call spent so far; raises ConflictError
+where the registered device time is used up."""
+
+
+def without_limit(device_seconds: float) -> None:
+    """Let every proxy run."""
 
 
 class PruningWatch:

@@ -197,6 +197,7 @@ def amended(registration: Entry, amendment: Entry) -> Entry:
             "control": change.control,
             "data": change.data,
             "num_seeds": change.num_seeds,
+            "power": change.power,
         }
     )
     return replace(registration, body=body)

@@ -3,11 +3,24 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from workbench.registry.amended import changed_paths
 from workbench.registry.anchored import AnchoredHead, shown, words
 from workbench.registry.counts import count_of, entries_of
-from workbench.registry.entries import Anchor, Registration, RunStarted
+from workbench.registry.entries import (
+    Amendment,
+    Anchor,
+    Registration,
+    RunStarted,
+    SweepStarted,
+    Withdrawal,
+)
 from workbench.registry.log import Entry
 
+_KNOWN = {
+    "before_any_run": "before anything ran",
+    "outcomes_unseen": "after runs, before outcomes were seen",
+    "outcomes_seen": "after outcomes were seen",
+}
 KIND_ORDER = ("rfc3161", "witness", "git", "report")
 
 
@@ -28,10 +41,20 @@ class RegistrationBounds:
     num_runs: int
     """Confirmatory run attempts; their seeds were checked to derive from that head."""
     not_provable: tuple[str, ...]
+    explored_before: tuple[int, ...]
+    """Entries of exploratory sweeps and runs of the same subject that came before it."""
+    changes: tuple[str, ...]
+    """Its amendments and its withdrawal, a sentence each."""
 
     def lines(self) -> Iterator[str]:
         """Yield the bounds, one line each, the registration first."""
         yield f"bound     {self.experiment}: registered as entry {self.sequence}"
+        if self.explored_before:
+            first, last = self.explored_before[0], self.explored_before[-1]
+            span = f"entry {first}" if first == last else f"entries {first} to {last}"
+            yield f"  explored before   {span}: the same was tried before it was registered"
+        for change in self.changes:
+            yield f"  changed           {change}"
         for anchor in self.not_later:
             yield f"  not later than    {_words(anchor)} ({anchor.remark})"
         if self.seed_head_size is not None and self.num_runs:
@@ -54,12 +77,17 @@ def registration_bounds(
         anchors: those that were held against the log.
     """
     found: dict[str, _Told] = {}
+    explored: dict[str, list[int]] = {}
     for entry in entries:
         told = found.get(entry.subject)
         if entry.kind == Registration.kind:
-            found.setdefault(entry.subject, _Told(registration=entry))
+            before = tuple(explored.get(entry.subject, ()))
+            found.setdefault(entry.subject, _Told(registration=entry, explored=before))
         elif told is None:
-            continue
+            if isinstance(entry.body, RunStarted | SweepStarted):
+                explored.setdefault(entry.subject, []).append(entry.sequence)
+        elif entry.kind in (Amendment.kind, Withdrawal.kind):
+            told.changes.append(_change(entry))
         elif isinstance(entry.body, Anchor) and told.head_size is None:
             told.head_size = entry.body.tree_size
         elif isinstance(entry.body, RunStarted) and entry.body.mode == "confirmatory":
@@ -78,8 +106,18 @@ def _words(anchor: AnchoredHead) -> str:
 @dataclass
 class _Told:
     registration: Entry
+    explored: tuple[int, ...]
     head_size: int | None = field(default=None)
     num_runs: int = field(default=0)
+    changes: list[str] = field(default_factory=list)
+
+
+def _change(entry: Entry) -> str:
+    body = entry.body
+    if not isinstance(body, Amendment | Withdrawal):
+        return f"entry {entry.sequence}: an {entry.kind}, hidden here"
+    done = f"{changed_paths(entry)} amended" if isinstance(body, Amendment) else "withdrawn"
+    return f"entry {entry.sequence}, {_KNOWN[body.timing]}: {done}"
 
 
 def _bounds(told: _Told, anchors: Sequence[AnchoredHead]) -> RegistrationBounds:
@@ -95,6 +133,8 @@ def _bounds(told: _Told, anchors: Sequence[AnchoredHead]) -> RegistrationBounds:
         seed_head_size=told.head_size,
         num_runs=told.num_runs,
         not_provable=tuple(_not_provable(told, earliest)),
+        explored_before=told.explored,
+        changes=tuple(told.changes),
     )
 
 

@@ -124,6 +124,9 @@ class BodyHashCheck(Examination):
                 yield f"{batch.name(at)}: its body is not the one that was hashed"
 
 
+_MOST_TOLD = 20
+
+
 class BodyCheck(Examination):
     """Bodies are canonical and fit their kinds; the record says why one is not here."""
 
@@ -150,6 +153,14 @@ class BodyCheck(Examination):
                     f"entry {hole.sequence} ({hole.kind} {hole.leaf[:12]}…): its body is not here, "
                     "and no embargo or redaction accounts for it"
                 )
+        erased = [hole for hole in self._holes if self.log.withholding.redacts(hole)]
+        self.log.warnings += [
+            f"the {hole.kind} of {hole.subject} (entry {hole.sequence}) was redacted: what it said "
+            "cannot be checked any more"
+            for hole in erased[:_MOST_TOLD]
+        ]
+        if len(erased) > _MOST_TOLD:
+            self.log.warnings.append(f"{len(erased) - _MOST_TOLD} more entries were redacted")
 
     def extent(self) -> str:
         """Return how many bodies were read, and why others were not."""

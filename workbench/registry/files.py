@@ -25,6 +25,12 @@ def write_once(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     sync_folder(path.parent)
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Remove what writers that were killed left in a folder. Nobody else may be writing there."""
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def _written(path: Path, data: bytes, mode: int) -> Iterator[Path]:
     """Write and sync a temporary file beside the path; remove it if it is still there."""

@@ -22,7 +22,8 @@ class HeadCommit:
 
     commit: str
     time: str
-    """RFC 3339, of the committer's machine: whoever makes a commit chooses its date."""
+    """RFC 3339, of the committer's machine: whoever makes a commit chooses its date. Empty where it
+    is none of the years 1 to 9999."""
     note: str
     """What the file then held; unverified."""
     is_shared: bool
@@ -56,7 +57,10 @@ def head_commits(file: Path) -> list[HeadCommit]:
 
 
 def _utc(time: str) -> str:
-    return timestamp(datetime.fromisoformat(time).astimezone(UTC))
+    try:
+        return timestamp(datetime.fromisoformat(time).astimezone(UTC))
+    except (ValueError, OverflowError):
+        return ""
 
 
 def _contents(folder: Path, names: Sequence[str]) -> list[bytes | None]:

@@ -62,6 +62,8 @@ class Keys:
         if not path.is_file():
             return None
         data = path.read_bytes()
+        if not data and not (self.folder / SYNCED_HEAD).is_file():
+            return None  # a first writer made the file and got no further
         for _ in range(_READS):
             try:
                 return self._verified(data)
@@ -173,7 +175,8 @@ def create_keys(keys_dir: Path, origin: str) -> Keys:
         ConflictError: these keys have signed heads already: the log exists, here or elsewhere.
     """
     folder = keys_folder(keys_dir, origin)
-    if (folder / LAST_HEAD).exists():
+    last = folder / LAST_HEAD
+    if last.exists() and (last.stat().st_size or (folder / SYNCED_HEAD).exists()):
         raise ConflictError(
             f"the keys of log {origin!r} in {folder} have already signed a log",
             remedy="choose another origin in workbench.toml: one origin never names two logs",

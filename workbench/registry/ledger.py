@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 
@@ -177,6 +178,10 @@ class Ledger:
         writer = self._writing()
         with self._store.lock():
             return writer.append(wanted, at_size=at_size)
+
+    def reserved(self, name: str) -> AbstractContextManager[bool]:
+        """Hold a name against all others who write to this log; see `Store.reserved`."""
+        return self._store.reserved(name)
 
     def rotate(self, role: Role, *, why: Why, reason: str) -> Entry:
         """Replace a key of this log and return the entry that says so, signed by both keys.

@@ -25,6 +25,9 @@ Path: TypeAlias = tuple[str | int, ...]
 MAX_BYTES = 1_000_000
 """A file above this is no proposal or recipe; parsing it would only cost time."""
 
+REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Embeddings, overrides and isolates: with them a line reads as another one than it is."""
+
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = frozenset(
     _TAG + name for name in ("null", "bool", "int", "float", "str", "timestamp")
@@ -124,6 +127,9 @@ def decode(data: bytes, where: str) -> str:
         if not unicodedata.is_normalized("NFC", line_text):
             message = f"{line_text.strip()[:60]!r} is not in Unicode normal form C"
             raise _one(f"{where}:{number}", message, "retype the accented letters on this line")
+        if REORDERING.search(line_text):
+            message = f"holds a sign that reorders text: {line_text.strip()[:60]!a}"
+            raise _one(f"{where}:{number}", message, "remove it")
     return text
 
 

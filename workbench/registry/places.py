@@ -1,13 +1,18 @@
 """Where published files lie: a folder, or below an address on the web. Read-only, and bounded."""
 
 import http.client
+import io
+import os
+import socket
+import ssl
+import stat
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from email.message import Message
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from workbench.errors import IntegrityError, NotFoundError, StoreUnavailableError
 from workbench.layout import CONFIG_NAME
@@ -17,7 +22,7 @@ _HEAD = "checkpoint"
 STALL_SECONDS = 30.0
 """How long a server may send nothing."""
 FILE_SECONDS = 300.0
-"""How long one file may take altogether."""
+"""How long one answer may take altogether, its headers included."""
 _CHUNK = 2**16
 
 
@@ -59,7 +64,9 @@ class Folder:
         """Return a file's bytes (see `Place`)."""
         path = self.path / name
         try:
-            with path.open("rb") as file:
+            with open(path, "rb", opener=_without_waiting) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise IntegrityError(f"{name} of the published log is no file")
                 data = file.read(limit + 1)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotFoundError(f"{name} of the published log is not in {self.path}") from error
@@ -85,6 +92,11 @@ class Folder:
         return NotFoundError(f"{self.path} holds no published log{why}", remedy=remedy)
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to would keep its reader for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 class Website:
     """Files that a web server serves, any that serves a tree of files."""
 
@@ -94,8 +106,8 @@ class Website:
         Raises:
             NotFoundError: it is not an address of the web.
         """
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        parts = _split(url)
+        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise NotFoundError(
                 f"{url!r} is not an address of the web",
                 remedy="workbench verify --from https://HOST/PATH",
@@ -139,7 +151,7 @@ class Website:
         request = urllib.request.Request(url, headers={"Accept-Encoding": "identity"})  # noqa: S310
         try:
             with self._opener.open(request, timeout=STALL_SECONDS) as answer:
-                return _received(answer, url, limit)
+                return _received(answer, limit)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code in (404, 410):
@@ -148,7 +160,8 @@ class Website:
                 f"{url} answered HTTP {error.code} {error.reason}",
                 remedy="repeat the command later",
             ) from error
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            # ValueError: what an address cannot hold, given by hand or by a redirect.
             reason = getattr(error, "reason", None) or error
             raise StoreUnavailableError(
                 f"{url} cannot be fetched: {reason}",
@@ -156,24 +169,95 @@ class Website:
             ) from error
 
 
-def _received(answer: http.client.HTTPResponse, url: str, limit: int) -> bytes:
-    """Return at most one byte more than the limit; a server that only trickles is given up."""
-    began, parts, size = time.monotonic(), [], 0
+def _split(url: str) -> urllib.parse.SplitResult | None:
+    try:
+        return urllib.parse.urlsplit(url)
+    except ValueError:
+        return None
+
+
+def _received(answer: http.client.HTTPResponse, limit: int) -> bytes:
+    """Return at most one byte more than the limit."""
+    parts, size = [], 0
     while size <= limit and (part := answer.read1(min(_CHUNK, limit + 1 - size))):
         parts.append(part)
         size += len(part)
-        if time.monotonic() - began > FILE_SECONDS:
-            raise StoreUnavailableError(
-                f"{url} took longer than {FILE_SECONDS:.0f} s for {size} bytes",
-                remedy="repeat the command later",
-            )
     return b"".join(parts)
+
+
+class _Timed(io.RawIOBase):
+    """What a server sends, until it has taken too long: by headers without end, or in drops."""
+
+    def __init__(self, sent: io.RawIOBase) -> None:
+        self._sent = sent
+        self._until = time.monotonic() + FILE_SECONDS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if time.monotonic() > self._until:
+            raise TimeoutError(f"it took longer than {FILE_SECONDS:.0f} s")
+        return self._sent.readinto(buffer)
+
+    def close(self) -> None:
+        self._sent.close()
+        super().close()
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer whose status, headers, body and trailers come in time, or not at all."""
+
+    def __init__(self, sock: socket.socket, *arguments: Any, **named: Any) -> None:
+        super().__init__(sock, *arguments, **named)
+        self.fp = io.BufferedReader(_Timed(self.fp.detach()))
+
+
+class _Connection(http.client.HTTPConnection):
+    response_class = _Answer
+
+
+class _SecureConnection(http.client.HTTPSConnection):
+    response_class = _Answer
+
+
+class TimedHttp(urllib.request.HTTPHandler):
+    """Fetches by HTTP what comes in time."""
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Return the answer to a request."""
+        return self.do_open(_Connection, req)
+
+
+class TimedHttps(urllib.request.HTTPSHandler):
+    """Fetches by HTTPS what comes in time."""
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Return the answer to a request; the server's certificate is checked."""
+        return self.do_open(_SecureConnection, req, context=ssl.create_default_context())
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows a few redirects, none to another scheme: https is never left."""
 
     max_redirections = MAX_REDIRECTS
+
+    def http_error_302(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: "Message[str, str]",
+    ) -> Any:
+        """Return the answer of the new address; an address that is none ends here."""
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)  # type: ignore[arg-type]
+        except ValueError:
+            fp.close()
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
     def redirect_request(
         self,
@@ -197,7 +281,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 def _opener(scheme: str) -> urllib.request.OpenerDirector:
     """Return an opener for one scheme, with no way to files of this machine or to FTP."""
     opener = urllib.request.OpenerDirector()
-    handler = urllib.request.HTTPSHandler if scheme == "https" else urllib.request.HTTPHandler
+    handler = TimedHttps if scheme == "https" else TimedHttp
     for added in (
         urllib.request.ProxyHandler(),
         handler(),

@@ -21,6 +21,11 @@ PLACEHOLDER = "FILL IN"
 """What the scaffold writes where an answer is owed; a proposal that keeps one is refused."""
 
 
+def changes_data(key: str) -> bool:
+    """Return whether a manipulated key changes what an arm is trained on, or in which order."""
+    return not _DATA_KEYS.isdisjoint(key.split("."))
+
+
 def _answered(text: str) -> str:
     if not text.strip() or PLACEHOLDER in text:
         raise ValueError("still to be filled in")
@@ -324,7 +329,7 @@ class Proposal(_Lists):
 
         Moving the phases moves what is seen where their mixtures differ, so it counts.
         """
-        return any(not _DATA_KEYS.isdisjoint(key.split(".")) for key in self.design.manipulated)
+        return any(changes_data(key) for key in self.design.manipulated)
 
     @model_validator(mode="before")
     @classmethod

@@ -7,13 +7,22 @@ with their own paths the entries that say which keys speak for the log: its firs
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from workbench.canonical import Json, canonical_json, parse_json
 from workbench.errors import IntegrityError, NotFoundError, WorkbenchError
 from workbench.registry import proofs
 from workbench.registry.cosignatures import Cosignature, CosignerKey, cosignatures_by
-from workbench.registry.entries import BODIES, Genesis, KeyRotation, Record
+from workbench.registry.entries import (
+    BODIES,
+    Amendment,
+    Genesis,
+    Hidden,
+    KeyRotation,
+    Record,
+    Registration,
+    Verdict,
+)
 from workbench.registry.heads import SignedHead, parse_head, verify_head
 from workbench.registry.log import (
     Entry,
@@ -186,6 +195,7 @@ class ProofReport:
             yield f"{'ok  ' if step.passed else 'FAIL'} p{step.number}  {step.name}: {step.detail}"
         if self.passed and self.entry is not None and self.head is not None:
             entry = self.entry
+            yield from _says(entry)
             yield (
                 f"PROVED    {entry.kind} of {entry.subject} is entry {entry.sequence} of "
                 f"{self.head.origin} ({self.head.size} entries)"
@@ -198,6 +208,34 @@ class ProofReport:
         else:
             failed = next(step for step in self.steps if not step.passed)
             yield f"FAILED    p{failed.number}, {failed.name}: {failed.detail}"
+
+
+def _says(entry: Entry) -> Iterator[str]:
+    """Yield what a promise or a verdict says, where the proof carries it."""
+    body = entry.body
+    if isinstance(body, Registration | Amendment):
+        frozen: dict[str, Any] = body.frozen if isinstance(body.frozen, dict) else {}
+        yield f"title     {_printable(frozen.get('title', entry.subject))}"
+        decision, measures = frozen.get("decision") or {}, frozen.get("measures") or {}
+        metric = (measures.get("primary") or {}).get("metric", "")
+        claims = [(decision.get("hypothesis"), decision.get("claim"), metric)]
+        claims += [
+            (one.get("hypothesis"), one.get("claim"), one.get("metric"))
+            for one in decision.get("family") or ()
+        ]
+        for hypothesis, claim, measured in claims:
+            yield f"claim     {_printable(f'{hypothesis}: {claim} on {measured}')}"
+        yield "later     amendments, a withdrawal or a verdict after it are not in this proof"
+    elif isinstance(body, Verdict):
+        claim = f"{body.hypothesis}: {body.claim} on {body.metric}"
+        yield f"verdict   {_printable(claim)} is {body.outcome}"
+    elif isinstance(body, Hidden):
+        yield "hidden    its content: what it says is not proved"
+
+
+def _printable(text: object) -> str:
+    """Return a stranger's text as one line that cannot steer a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))
 
 
 def check_proof(text: str, *, vkey: str, witnesses: Iterable[str] = ()) -> ProofReport:

@@ -78,7 +78,7 @@ def find_entry(source: LogSource, name: str) -> Entry:
 
 
 def _is_named(entry: Entry, wanted: str) -> bool:
-    if wanted.isdigit() and len(wanted) < 8:
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < 8:
         return entry.sequence == int(wanted)
     is_leaf = len(wanted) >= 8 and entry.leaf.startswith(wanted)
     return is_leaf or entry.id == wanted

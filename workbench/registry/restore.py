@@ -109,8 +109,6 @@ def restore_store(
             remedy="find a copy of the store, or repeat with --accept-loss, which records it",
         )
     place = _fill(source, head, url=url, keys=keys)
-    keys.keep_head(head)
-    keys.sync_head(head)
     return Restored(head=head, kept=kept, place=place, lost=tuple(lost))
 
 
@@ -182,6 +180,8 @@ def _fill(source: Restorable, head: SignedHead, *, url: str, keys: Keys) -> str:
         announced = [announcement(keys.author, head.origin, r.sequence, r.leaf) for r in records]
         with store.lock():
             store.fill(records, announced, list(source.notes()))
+            keys.keep_head(head)
+            keys.sync_head(head)
         return store.place
     finally:
         store.close()

@@ -46,6 +46,10 @@ _SENTENCES: Mapping[str, str] = {
 _WITHOUT_VALUE = frozenset({"too_short", "too_long", "union_tag_not_found"})
 
 
+REMEDY = " -> "
+"""Separates what a validator refuses from what to write instead, in its message."""
+
+
 def validated(
     model: type[Model], document: Located, *, hints: Callable[[], Mapping[str, str]]
 ) -> tuple[Model | None, tuple[Fault, ...]]:
@@ -126,7 +130,8 @@ class _Teller:
         if isinstance(value, str) and not value.strip():
             return self.document.fault(path, f"{name} is empty", hint)
         if error["type"] == "value_error":
-            return self.document.fault(path, _told_by(path, _own_words(error["msg"])), hint)
+            words, _, remedy = _own_words(error["msg"]).partition(REMEDY)
+            return self.document.fault(path, _told_by(path, words), remedy or hint)
         shown = "" if error["type"] in _WITHOUT_VALUE else f", not {_shown(value)}"
         return self.document.fault(path, f"{name} {sentence(error)}{shown}", hint)
 
@@ -189,7 +194,7 @@ def part(document: Located, path: Path, adapter: TypeAdapter[T]) -> T | None:
 def sentence(error: ErrorDetails) -> str:
     """Return what pydantic's error asks for, as the end of a sentence that begins with the key."""
     if error["type"] == "value_error":
-        return f"is refused: {_own_words(error['msg'])}"
+        return f"is refused: {_own_words(error['msg']).partition(REMEDY)[0]}"
     if error["type"] == "string_pattern_mismatch":
         return f"does not have the form {error['ctx']['pattern']}"
     template = _SENTENCES.get(error["type"])

@@ -11,7 +11,12 @@ from pathlib import Path
 
 from workbench.errors import IntegrityError, InvalidFileError
 from workbench.registry.entries import KeyRotation
-from workbench.registry.files import sync_folder, write_atomic, write_once
+from workbench.registry.files import (
+    remove_unfinished,
+    sync_folder,
+    write_atomic,
+    write_once,
+)
 from workbench.registry.keys import AUTHOR_KEY, LOG_KEY, RETIRED, WAITING, Keys, load_keys
 from workbench.registry.log import Entry
 from workbench.registry.notes import SigningKey, VerifierKey
@@ -45,6 +50,9 @@ def install(keys: Keys, role: Role) -> Keys:
 def settle(keys: Keys, chain: KeyChain) -> Keys:
     """Finish each replacement that a crash cut short, or undo it when nothing records it.
 
+    A copy of a private key that a writer left half-way is removed, so that a key which is moved
+    away or destroyed is gone.
+
     Args:
         keys: as they are on the disk.
         chain: of the store, up to its last durable entry.
@@ -52,6 +60,7 @@ def settle(keys: Keys, chain: KeyChain) -> Keys:
     Raises:
         IntegrityError: a waiting key file is damaged.
     """
+    remove_unfinished(keys.folder)
     for role, name in KEY_FILES.items():
         path = _waiting(keys.folder, name)
         if not path.is_file():

@@ -25,6 +25,7 @@ from rfc3161_client import (
 
 from workbench.errors import IntegrityError, InvalidFileError, StoreUnavailableError
 from workbench.registry.der import certificates_in_order
+from workbench.registry.places import TimedHttp, TimedHttps
 from workbench.registry.stamps import Stamp
 
 QUERY_TYPE = "application/timestamp-query"
@@ -110,7 +111,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         raise urllib.error.URLError(f"{req.full_url} has moved ({code}) to {newurl}")
 
 
-_OPENER = urllib.request.build_opener(_NoRedirect)
+_OPENER = urllib.request.build_opener(_NoRedirect, TimedHttp, TimedHttps)
 
 
 def read_stamp(response: bytes, message: bytes) -> Stamp:

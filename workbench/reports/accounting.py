@@ -6,14 +6,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from workbench.registry.entries import RunEnded
-from workbench.reports.facts import Cited, ExperimentFacts, Source, SweepFacts, merged_sources
+from workbench.registry.entries import NoiseFloor, RunEnded
+from workbench.reports.facts import (
+    Cited,
+    ExperimentFacts,
+    Source,
+    SweepFacts,
+    merged_sources,
+    of_kind,
+)
 from workbench.reports.lineage import Attempt, RunLineage, run_lineages
 
 TRIAL_STATES = ("completed", "pruned", "failed", "diverged", "lost")
 Fate = Literal["kept", "stopped", "wasted"]
 """``kept`` gave a value; ``stopped`` was pruned by rule; ``wasted`` gave none or was discarded."""
 _FATES: dict[str, Fate] = {"completed": "kept", "pruned": "stopped", "open": "kept"}
+
+Stage = Literal["noise floor", "sweep", "exploratory sweep", "ladder", "full scale"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +82,14 @@ def _disagreements(sweep: SweepFacts, counted: dict[str, int]) -> Iterable[str]:
 class Cost:
     """Device time of one stage that came to one end."""
 
-    stage: Literal["sweep", "exploratory sweep", "ladder", "full scale"]
+    stage: Stage
     outcome: str
     fate: Fate
     items: int
-    """Trials, proxy runs, runs or attempts."""
+    """Trials, proxy runs, runs or attempts; repeats of a noise floor."""
     device_seconds: float
     tokens: int
+    """0 where the record does not say: of noise floors."""
     sources: tuple[Source, ...]
 
 
@@ -125,6 +135,7 @@ class _Item:
 def bill(facts: ExperimentFacts) -> Bill:
     """Return the cost of an experiment by stage and outcome, in the order of the loop."""
     costs = [
+        *_floor_costs(facts),
         *_sweep_costs(facts.exploratory, "exploratory sweep"),
         *_sweep_costs(facts.sweep, "sweep"),
         *_grouped("ladder", _ladder_items(facts)),
@@ -132,6 +143,24 @@ def bill(facts: ExperimentFacts) -> Bill:
         *_grouped("full scale", _run_items(run_lineages(facts, "exploratory"))),
     ]
     return Bill(costs=tuple(costs))
+
+
+def _floor_costs(facts: ExperimentFacts) -> list[Cost]:
+    """Return the cost of the noise floors that were measured under this subject."""
+    floors = of_kind(facts.entries, NoiseFloor)
+    return [
+        Cost(
+            stage="noise floor",
+            outcome="completed",
+            fate="kept",
+            items=len(floor.value.repeats),
+            device_seconds=floor.value.device_seconds,
+            tokens=0,
+            sources=floor.sources,
+        )
+        for floor in floors
+        if floor.value.device_seconds > 0
+    ]
 
 
 def _sweep_costs(
@@ -186,9 +215,7 @@ def _part(end: Cited[RunEnded], outcome: str, share: float) -> _Item:
     )
 
 
-def _grouped(
-    stage: Literal["sweep", "exploratory sweep", "ladder", "full scale"], items: Sequence[_Item]
-) -> list[Cost]:
+def _grouped(stage: Stage, items: Sequence[_Item]) -> list[Cost]:
     order: Callable[[str], int] = (*TRIAL_STATES, "open", "discarded", "killed").index
     outcomes = sorted(Counter(item.outcome for item in items), key=order)
     costs = []

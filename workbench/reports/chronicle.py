@@ -11,12 +11,12 @@ from workbench.reports.sections.events import (
     deviations_section,
     incidents_section,
 )
-from workbench.reports.sections.hidden import hidden_section, promise_section
+from workbench.reports.sections.hidden import hidden_section, promise_section, shows_work
+from workbench.reports.sections.noise import noise_section
 from workbench.reports.sections.outcome import (
     cost_section,
     forecast_section,
     negative_section,
-    verdict_section,
 )
 from workbench.reports.sections.question import question_section, status_section
 from workbench.reports.sections.record import (
@@ -26,6 +26,7 @@ from workbench.reports.sections.record import (
 )
 from workbench.reports.sections.runs import curves_section, lineage_section, timeline_section
 from workbench.reports.sections.search import search_section
+from workbench.reports.sections.verdict import verdict_section
 from workbench.reports.status import state_of
 
 
@@ -58,18 +59,32 @@ def chronicle(facts: ExperimentFacts) -> Chronicle:
 
 
 def _hidden_sections(facts: ExperimentFacts) -> tuple[Section, ...]:
-    """Return what everybody may know of an experiment whose promise is hidden."""
-    found = (promise_section(facts), hidden_section(facts), record_section(facts))
-    return tuple(part for part in found if part is not None)
+    """Return what everybody may know of an experiment whose promise is hidden.
+
+    What was done under it and what it led to stay, as far as this reader has them.
+    """
+    hidden = hidden_section(facts)
+    found = (promise_section(facts), *([hidden] if hidden else []))
+    if not shows_work(facts):
+        return (*found, record_section(facts))
+    return (*found, *_work_sections(facts))
 
 
 def _sections(facts: ExperimentFacts) -> tuple[Section, ...]:
     hidden, changes = hidden_section(facts), changes_section(facts)
+    noise = noise_section(facts)
     return (
         status_section(facts),
         *([hidden] if hidden else []),
         question_section(facts),
         *([changes] if changes else []),
+        *([noise] if noise else []),
+        *_work_sections(facts),
+    )
+
+
+def _work_sections(facts: ExperimentFacts) -> tuple[Section, ...]:
+    return (
         lineage_section(facts),
         timeline_section(facts),
         curves_section(facts),

@@ -20,7 +20,10 @@ from workbench.registry.entries import (
     Exposure,
     Forecast,
     Genesis,
+    Hidden,
     Incident,
+    Look,
+    NoiseFloor,
     Note,
     Promotion,
     ProxyRun,
@@ -121,9 +124,15 @@ class ExperimentFacts:
     deviations: tuple[Cited[Deviation], ...]
     incidents: tuple[Cited[Incident], ...]
     exposures: tuple[Cited[Exposure], ...]
+    looks: tuple[Cited[Look], ...]
+    """Those of the registered rule before the verdict; after a late amendment in either mode."""
+    noise_floor: Cited[NoiseFloor] | None
+    """The entry that the rule in force names, whatever its subject."""
     verdict: Cited[Verdict] | None
     hidden: tuple[HiddenEntry, ...]
     """Entries whose bodies an embargo withholds or a redaction erased, in order."""
+    hidden_floor: HiddenEntry | None
+    """The noise floor that the rule names, where this reader lacks its content."""
     embargo: OpenEmbargo | None
     """What stands between them and publication."""
     embargo_expired: bool
@@ -202,6 +211,8 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
     told = [entry for entry in entries if getattr(entry.body, "mode", mode) == mode]
     genesis = _last(of_kind(source.entries(kind=Genesis.kind), Genesis))
     embargo = next(iter(withholding_of(entries).open), None)
+    proposal = registered_proposal(registration.value) if registration else None
+    floor = _floor_entry(source, proposal)
     return ExperimentFacts(
         experiment=experiment,
         lab=genesis.value.lab if genesis else source.origin,
@@ -210,7 +221,7 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
         tree_head=tree_head(source, entries[-1].sequence + 1),
         registration=registration,
         original=original,
-        proposal=registered_proposal(registration.value) if registration else None,
+        proposal=proposal,
         course=course,
         amendments=of_kind(entries, Amendment),
         withdrawal=_last(of_kind(entries, Withdrawal)),
@@ -227,13 +238,40 @@ def experiment_facts(source: LogSource, experiment: str) -> ExperimentFacts:
         deviations=of_kind(entries, Deviation),
         incidents=of_kind(entries, Incident),
         exposures=of_kind(entries, Exposure),
+        looks=_looks(entries, course, mode),
+        noise_floor=_last(of_kind(floor, NoiseFloor)),
         # In whatever mode: one that nothing was registered for, or that says another mode than the
         # log gives, is shown and fails the audit.
         verdict=_last(of_kind(entries, Verdict)),
         hidden=hidden_entries(entries),
+        hidden_floor=_hidden_floor(source, floor),
         embargo=embargo,
         embargo_expired=embargo is not None and embargo.is_expired(_newest(source)),
     )
+
+
+def _looks(entries: Sequence[Entry], course: Course, mode: str) -> tuple[Cited[Look], ...]:
+    late = min((amendment.entry.sequence for amendment in course.late()), default=None)
+    return tuple(
+        look
+        for look in of_kind(entries, Look)
+        if look.value.mode == mode or (late is not None and look.sources[0].sequence > late)
+    )
+
+
+def _floor_entry(source: LogSource, proposal: Proposal | None) -> tuple[Entry, ...]:
+    """Return the entry whose leaf the rule names as its noise floor; nothing if there is none."""
+    leaf = proposal.decision.noise_floor if proposal else ""
+    floors = source.entries(kind=NoiseFloor.kind) if leaf else iter(())
+    return tuple(islice((entry for entry in floors if entry.leaf == leaf), 1))
+
+
+def _hidden_floor(source: LogSource, floor: tuple[Entry, ...]) -> HiddenEntry | None:
+    leaves = {entry.leaf for entry in floor if isinstance(entry.body, Hidden)}
+    if not leaves:
+        return None
+    among = hidden_entries(source.entries(subject=floor[0].subject))
+    return next(found for found in among if found.entry.leaf in leaves)
 
 
 def _newest(source: LogSource) -> datetime:

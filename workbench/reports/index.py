@@ -1,13 +1,13 @@
 """All chronicles of a lab, and how its forecasts have done so far."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.analysis.forecasts import CALIBRATION_MINIMUM, coverage
 from workbench.errors import NotFoundError
 from workbench.layout import safe_name
 from workbench.reports.accounting import bill
-from workbench.reports.blocks import Row, Table, table
+from workbench.reports.blocks import Section
+from workbench.reports.calibration import calibration_section
 from workbench.reports.facts import ExperimentFacts, Source
 from workbench.reports.narrative import listed
 from workbench.reports.quantities import (
@@ -15,11 +15,11 @@ from workbench.reports.quantities import (
     count,
     decimals_for,
     duration,
-    percent,
     signed,
     stamp,
     with_unit,
 )
+from workbench.reports.scores import lab_scoreboard
 from workbench.reports.sections.hidden import state_texts
 from workbench.reports.status import state_of
 
@@ -57,9 +57,9 @@ class Index:
     lab: str
     as_of: str
     rows: tuple[IndexRow, ...]
-    calibration: Table | None
-    scored: str
-    """How many forecasts were scored, in a sentence."""
+    calibration: Section
+    pages: Mapping[str, str]
+    """Where each entry's chronicle is, relative to the index, by the entry's leaf hash."""
 
 
 def index_of(by_folder: Mapping[str, ExperimentFacts]) -> Index:
@@ -79,7 +79,6 @@ def index_of(by_folder: Mapping[str, ExperimentFacts]) -> Index:
     newest = found[0].origin
     of_newest = (facts.as_of for facts in found if facts.origin == newest)
     last = max(of_newest, key=lambda source: source.sequence)
-    scored = count(sum(len(f.verdict.value.scores) for f in found if f.verdict), "forecast")
     return Index(
         lab=found[0].lab,
         as_of=f"As of entry {last.sequence}, {stamp(last.time)}",
@@ -87,14 +86,17 @@ def index_of(by_folder: Mapping[str, ExperimentFacts]) -> Index:
             _row(facts, folder, newest)
             for folder, facts in sorted(by_folder.items(), key=lambda item: _order(item[1]))
         ),
-        calibration=_calibration(found),
-        scored=f"{scored} scored{_where(found)}; no grade is given below {CALIBRATION_MINIMUM}.",
+        calibration=calibration_section(lab_scoreboard(found)),
+        pages={
+            entry.leaf: _page(folder)
+            for folder, facts in by_folder.items()
+            for entry in facts.entries
+        },
     )
 
 
-def _where(found: Sequence[ExperimentFacts]) -> str:
-    entries = [str(f.verdict.sources[0].sequence) for f in found if f.verdict]
-    return f" in {'entry' if len(entries) == 1 else 'entries'} {listed(entries)}" if entries else ""
+def _page(folder: str) -> str:
+    return f"{folder}/chronicle.html"
 
 
 def folder_name(experiment: str) -> str:
@@ -122,7 +124,7 @@ def _row(facts: ExperimentFacts, folder: str, newest: str) -> IndexRow:
     total = bill(facts)
     return IndexRow(
         experiment=facts.experiment,
-        file=f"{folder}/chronicle.html",
+        file=_page(folder),
         title=facts.title,
         state=state_of(facts),
         effect=effect,
@@ -147,30 +149,3 @@ def _amended(facts: ExperimentFacts) -> str:
 def _deviated(facts: ExperimentFacts) -> str:
     found = {deviation.value.category for deviation in facts.deviations} - {""}
     return f"deviated in {listed(sorted(found))}" if found else ""
-
-
-def _calibration(found: Sequence[ExperimentFacts]) -> Table | None:
-    scores = [score for f in found if f.verdict for score in f.verdict.value.scores]
-    if not scores:
-        return None
-    rows = []
-    for level in (50, 80, 95):
-        hits = sum(score.covered.get(f"p{level}", False) for score in scores)
-        share = coverage(hits, len(scores))
-        rows.append(
-            Row(
-                cells=(
-                    percent(level / 100, 0),
-                    f"{hits} of {len(scores)}",
-                    percent(share.share, 0),
-                    f"{percent(share.lower, 0)} to {percent(share.upper, 0)}",
-                )
-            )
-        )
-    return table(
-        "How often intervals held what happened, with 95 % Clopper–Pearson bounds. Targets of one "
-        "experiment are not independent of each other.",
-        ["Interval", "Held", "Share", "Bounds"],
-        rows,
-        numeric=(1, 2, 3),
-    )

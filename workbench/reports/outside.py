@@ -6,13 +6,25 @@ from typing import Protocol
 from workbench.registry.anchored import AnchorFindings, AnchorTrust, find_anchors
 from workbench.registry.anchors import Read
 from workbench.registry.bounds import RegistrationBounds, registration_bounds
-from workbench.registry.entries import Anchor, Genesis, KeyRotation, Registration, RunStarted
+from workbench.registry.entries import (
+    Amendment,
+    Anchor,
+    Genesis,
+    KeyRotation,
+    Registration,
+    RunStarted,
+    SweepStarted,
+    Withdrawal,
+)
 from workbench.registry.log import Entry, HashSource, RawLog, read_entry, read_outline
 from workbench.registry.rotation import KeyChain
 
 OUTSIDE_KINDS = frozenset(
-    body.kind for body in (Genesis, KeyRotation, Registration, Anchor, RunStarted)
-)
+    body.kind
+    for body in (
+        Genesis, KeyRotation, Registration, Anchor, Amendment, Withdrawal, SweepStarted, RunStarted,
+    )
+)  # fmt: skip
 """What keys and bounds are read from; the rest of a large log need not be typed for it."""
 
 

@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,7 +27,7 @@ _BLOCK_START = re.compile(r"\A(\d*)(?:(?<=\d)([.)])(?=\s|\Z)|(?<!\d)([#+=-]))")
 
 def chronicle_html(chronicle: Chronicle) -> str:
     """Return one self-contained page: no script, no request, styles allowed by their hash."""
-    return _html("chronicle.html.j2", chronicle=chronicle)
+    return _html("chronicle.html.j2", _cite_html, chronicle=chronicle)
 
 
 def chronicle_markdown(chronicle: Chronicle) -> str:
@@ -36,7 +38,7 @@ def chronicle_markdown(chronicle: Chronicle) -> str:
 
 def index_html(index: Index) -> str:
     """Return the page that lists a lab's chronicles."""
-    return _html("index.html.j2", index=index)
+    return _html("index.html.j2", partial(_cite_pages, index.pages), index=index)
 
 
 def figure_file(figure: Figure) -> str:
@@ -46,12 +48,12 @@ def figure_file(figure: Figure) -> str:
     return f"{head}><style>{style}</style>{rest}\n"
 
 
-def _html(template: str, **values: object) -> str:
+def _html(template: str, cite: Callable[[Sequence[Source]], Markup], **values: object) -> str:
     style = Markup("".join(_sheet(name) for name in _SHEETS))  # noqa: S704  # our own files
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     environment = _environment(escaped=None)
     environment.filters.update(
-        cite=_cite_html,
+        cite=cite,
         prose=lambda text: Markup(prose_html(text)),  # noqa: S704  # sanitised there
         svg=Markup,
     )
@@ -129,7 +131,22 @@ def _numbers(first: Source, last: Source, dash: str) -> str:
     return f"#{first.sequence}{dash}{last.sequence}"
 
 
-def _cite_html(sources: Sequence[Source]) -> Markup:
+def _cite_pages(pages: Mapping[str, str], sources: Sequence[Source]) -> Markup:
+    """Return citations that lead to the chronicles in which the entries are.
+
+    Of many chronicles the first and the last are linked, like of many ranges of entries.
+    """
+    by_page: dict[str, list[Source]] = defaultdict(list)
+    for source in sources:
+        by_page[pages[source.leaf]].append(source)
+    found = [_cite_html(cited, page) for page, cited in by_page.items()]
+    if len(found) <= _SHOWN_RANGES:
+        return Markup(" ").join(found)
+    between = Markup('<span class="cite">… in {} chronicles …</span>').format(len(found))
+    return found[0] + between + found[-1]
+
+
+def _cite_html(sources: Sequence[Source], page: str = "") -> Markup:
     if not sources:
         return Markup("")
     dash = "–" if len(ranges(sources)) <= _SHOWN_RANGES else " … "
@@ -138,8 +155,8 @@ def _cite_html(sources: Sequence[Source]) -> Markup:
     for first, last in _shown(sources):
         hint = f"{first.kind} {first.id}" if first is last else f"Entries {every}"
         links.append(
-            Markup('<a href="#e{}" title="{}">{}</a>').format(
-                first.sequence, hint, _numbers(first, last, dash)
+            Markup('<a href="{}#e{}" title="{}">{}</a>').format(
+                page, first.sequence, hint, _numbers(first, last, dash)
             )
         )
     return Markup('<span class="cite">{}</span>').format(Markup(" ").join(links))

@@ -176,6 +176,9 @@ def limitations(facts: ExperimentFacts) -> tuple[Line, ...]:
 
 
 def _registered_limits(facts: ExperimentFacts) -> list[Line]:
+    if facts.promise_hidden:
+        text = "What the proposers named cannot be read: it was registered, and is hidden."
+        return [line("As registered", clause(text))]
     if facts.registration is None or facts.proposal is None:
         return [line("Exploratory", clause("Nothing was registered, so nothing can be concluded."))]
     sources, proposal = facts.registration.sources, facts.proposal

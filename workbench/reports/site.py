@@ -82,7 +82,7 @@ def write_chronicle(
         NotFoundError: no ledger has an entry about it.
         InvalidFileError: a subject of the log cannot be a file name.
     """
-    found = _all_facts([Snapshot(log) for log in (source, *before)])
+    found = all_facts((source, *before))
     told = next((facts for facts in found.values() if facts.experiment == experiment), None)
     if told is None:
         told = experiment_facts(source, experiment)
@@ -106,7 +106,7 @@ def write_chronicles(
         NotFoundError: the ledger has no experiment.
         InvalidFileError: a subject of the log cannot be a file name.
     """
-    found = _all_facts([Snapshot(log) for log in (source, *before)])
+    found = all_facts((source, *before))
     index = _index(found, reports)
     every = [_files(facts, reports / folder) for folder, facts in found.items()]
     for files in (*every, index):
@@ -114,10 +114,17 @@ def write_chronicles(
     return reports / INDEX, tuple(_written(files) for files in every)
 
 
-def _all_facts(snapshots: Sequence[Snapshot]) -> dict[str, ExperimentFacts]:
-    """Return every subject's facts by the folder of its chronicle, the newest log's first."""
+def all_facts(logs: Sequence[LogSource]) -> dict[str, ExperimentFacts]:
+    """Return every subject's facts by the folder of its chronicle, as everybody may see them.
+
+    Args:
+        logs: The newest log first, then those that it continues.
+
+    Raises:
+        InvalidFileError: a subject of a log cannot be a file name.
+    """
     found: dict[str, ExperimentFacts] = {}
-    for snapshot in snapshots:
+    for snapshot in (Snapshot(log) for log in logs):
         for subject in snapshot.subjects:
             folder = folder_name(subject)
             if folder in found:

@@ -1,5 +1,6 @@
 """Where each experiment stands, read from the ledger alone."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +15,7 @@ from workbench.registry.entries import (
     Deviation,
     Hidden,
     Incident,
+    Look,
     Promotion,
     ProxyRun,
     Registration,
@@ -79,6 +81,8 @@ class _Tally:
     ended: dict[str, str] = field(default_factory=dict)
     begun_at: dict[tuple[str, int], int] = field(default_factory=dict)
     """Step at which an attempt began, by run and attempt."""
+    look: Look | None = None
+    """The newest."""
     verdict: str = ""
     seconds: float = 0.0
     wasted: float = 0.0
@@ -125,6 +129,8 @@ class _Tally:
                 self.ended[run] = "running"
             case RunEnded(run=run, outcome=outcome):
                 self.ended[run] = outcome
+            case Look():
+                self.look = body
             case Verdict(outcome=outcome):
                 self.verdict = outcome
             case _:
@@ -259,13 +265,38 @@ def _running_stage(
 ) -> tuple[str, str, str]:
     if promotion.chosen == "none":
         return "promoted", "no candidate was good enough", "chronicle"
-    planned = len(registration.arms) * registration.num_seeds
     done = sum(outcome in ("completed", "diverged") for outcome in tally.ended.values())
+    if tally.look is not None:
+        return _looking_stage(tally.look, len(registration.arms), done)
+    looks = _registered_looks(registration)
+    planned = len(registration.arms) * (looks[0] if looks else registration.num_seeds)
+    if tally.ended and (len(looks) > 1 or (not looks and done < planned)):
+        detail = f"{done} of {planned} runs of look 1" if looks else f"{done} runs of {planned}"
+        return "running", f"{detail}{'' if looks else ' at most'}", "run"
     if done == planned:
         return "run", f"{done} of {planned} runs", "verdict"
     if tally.ended:
         return "running", f"{done} of {planned} runs", "run"
     return "promoted", f"chose {promotion.chosen}", "run"
+
+
+def _looking_stage(look: Look, num_arms: int, done: int) -> tuple[str, str, str]:
+    """Return where an experiment stands that has been looked at."""
+    seen = f"look {look.number} at {look.num_seeds} seeds"
+    if look.next_seeds is None:
+        return "run", f"{done} runs, {seen} was the last", "verdict"
+    planned = num_arms * look.next_seeds
+    return "running", f"{done} of {planned} runs, {seen} went on to {look.next_seeds}", "run"
+
+
+def _registered_looks(registration: Registration) -> tuple[int, ...]:
+    """Return the seeds an arm at each look; empty where the rule may look after any."""
+    frozen = registration.frozen
+    decision = frozen.get("decision") if isinstance(frozen, dict) else None
+    stopping = decision.get("stopping") if isinstance(decision, dict) else None
+    if not isinstance(stopping, str):
+        return (registration.num_seeds,)
+    return tuple(int(seeds) for seeds in re.findall(r"\d+", stopping))
 
 
 def _trial_counts(tally: _Tally) -> str:

@@ -1,8 +1,14 @@
 """Where an experiment stands, in five lines."""
 
-from workbench.registry.entries import Forecast, ForecastScore, Verdict
+from workbench.registry.entries import Forecast, ForecastScore, Look, NoiseFloor, Verdict
 from workbench.reports.accounting import Bill, bill, sweep_accounting
-from workbench.reports.facts import Cited, ExperimentFacts, merged_sources, source_of
+from workbench.reports.facts import (
+    Cited,
+    ExperimentFacts,
+    merged_sources,
+    of_kind,
+    source_of,
+)
 from workbench.reports.lineage import RunLineage, run_lineages
 from workbench.reports.narrative import Clause, Line, clause, line, listed, sentence
 from workbench.reports.quantities import (
@@ -14,6 +20,7 @@ from workbench.reports.quantities import (
     signed,
     with_unit,
 )
+from workbench.reports.wording import bound_error, level
 
 
 def state_of(facts: ExperimentFacts) -> str:
@@ -36,7 +43,7 @@ def state_of(facts: ExperimentFacts) -> str:
     if facts.promotion and facts.promotion.value.chosen == "none":
         return "stopped"
     if run_lineages(facts):
-        return "ran" if len(completed_runs(facts)) == planned_runs(facts) else "running"
+        return "ran" if _all_ran(facts) else "running"
     if facts.promotion:
         return "promoted"
     if facts.sweep:
@@ -44,11 +51,32 @@ def state_of(facts: ExperimentFacts) -> str:
     return "registered"
 
 
+def _all_ran(facts: ExperimentFacts) -> bool:
+    """Return whether every run has ended that the rule asks for, and it wants no more looks."""
+    if facts.looks:
+        return facts.looks[-1].value.state != "go_on"
+    return len(completed_runs(facts)) == planned_runs(facts)
+
+
 def planned_runs(facts: ExperimentFacts) -> int:
-    """Return the number of full-scale runs that were registered."""
+    """Return the number of full-scale runs up to the next look; all of them before any look."""
     if facts.registration is None:
         return 0
-    return len(facts.registration.value.arms) * facts.registration.value.num_seeds
+    look = facts.looks[-1].value if facts.looks else None
+    seeds = facts.registration.value.num_seeds if look is None else _seeds_after(look)
+    return len(facts.registration.value.arms) * seeds
+
+
+def _seeds_after(look: Look) -> int:
+    return look.num_seeds if look.next_seeds is None else look.next_seeds
+
+
+def next_look(look: Look) -> str:
+    """Return what a look said of going on, in words."""
+    what = f"look {look.number} at {count(look.num_seeds, 'seed')} an arm"
+    if look.next_seeds is not None:
+        return f"{what} went on to {look.next_seeds}"
+    return f"{what} was the last"
 
 
 def completed_runs(facts: ExperimentFacts) -> tuple[RunLineage, ...]:
@@ -61,6 +89,13 @@ def status_lines(facts: ExperimentFacts) -> tuple[Line, ...]:
     return (
         _question(facts),
         line("State", *_state(facts)),
+        *result_lines(facts),
+    )
+
+
+def result_lines(facts: ExperimentFacts) -> tuple[Line, ...]:
+    """Return what came of it: result, forecast, cost."""
+    return (
         line("Result", *_result(facts)),
         line("Forecast", *_forecast(facts)),
         _cost(facts, bill(facts)),
@@ -99,22 +134,41 @@ def _state(facts: ExperimentFacts) -> list[Clause]:
 
 
 def _amended(facts: ExperimentFacts) -> list[Clause]:
-    """Return that the promise was changed, and what that means; nothing if it was not."""
+    """Return what was tried before the promise, and that it was changed; nothing if neither."""
     if not facts.course.amendments:
-        return []
+        return _explored(facts)
     late = len(facts.course.late())
     when = f"{late} of them after outcomes were seen: exploratory" if late else "in time"
     text = f"Amended {count(len(facts.course.amendments), 'time')}, {when}."
     sources = [source_of(amendment.entry) for amendment in facts.course.amendments]
-    return [clause(text, sources)]
+    return [*_explored(facts), clause(text, sources)]
+
+
+def _explored(facts: ExperimentFacts) -> list[Clause]:
+    """Return that the same was explored before it was registered; nothing if it was not."""
+    promise = facts.course.registration
+    before = [
+        entry
+        for entry in facts.entries
+        if promise is not None
+        and entry.sequence < promise.sequence
+        and getattr(entry.body, "mode", "") == "exploratory"
+    ]
+    if not before:
+        return []
+    text = f"Explored before it was registered: {count(len(before), 'entry', 'entries')}."
+    return [clause(text, [source_of(before[0]), source_of(before[-1])])]
 
 
 def _progress(facts: ExperimentFacts, state: str) -> Clause:
     if state in ("running", "ran"):
         done = completed_runs(facts)
         tail = "; the verdict is still to be computed." if state == "ran" else "."
-        text = f"{len(done)} of {count(planned_runs(facts), 'full-scale run')} ended{tail}"
-        return clause(text, merged_sources(facts.ends))
+        at_most = "at most " if _may_stop_early(facts) else ""
+        planned = count(planned_runs(facts), "full-scale run")
+        looked = f"; {next_look(facts.looks[-1].value)}" if facts.looks else ""
+        text = f"{len(done)} of {at_most}{planned} ended{looked}{tail}"
+        return clause(text, merged_sources([*facts.ends, *facts.looks]))
     if state == "promoted" and facts.promotion:
         text = f"{facts.promotion.value.chosen} was promoted; no full-scale run has started."
         return clause(text, facts.promotion.sources)
@@ -125,8 +179,17 @@ def _progress(facts: ExperimentFacts, state: str) -> Clause:
         kind = "exploratory trial" if sweep.mode == "exploratory" else "trial"
         text = f"{told.ran} of {count(declared, kind)} ended"
         return clause(f"{text}; nothing promoted.", merged_sources(sweep.trials or sweep.starts))
-    sources = facts.registration.sources if facts.registration else ()
-    return clause("Registered; nothing has run.", sources)
+    if facts.registration is None:
+        floors = of_kind(facts.entries, NoiseFloor)
+        text = f"{count(len(floors), 'noise floor')} measured; " if floors else ""
+        return clause(sentence(f"{text}nothing was tried"), merged_sources(floors))
+    return clause("Registered; nothing has run.", facts.registration.sources)
+
+
+def _may_stop_early(facts: ExperimentFacts) -> bool:
+    """Return whether fewer runs than these may do, since no look has been taken yet."""
+    rule = facts.proposal.decision if facts.proposal else None
+    return rule is not None and len(rule.looks) != 1 and not facts.looks
 
 
 def _result(facts: ExperimentFacts) -> list[Clause]:
@@ -147,13 +210,14 @@ def effect_sentence(verdict: Verdict) -> str:
     """Return estimate, bounds, n and rule of a verdict that has an estimate."""
     bounds = (verdict.estimate, verdict.lower, verdict.upper)
     places = decimals_for(bounds)
-    level = percent(1 - verdict.alpha, 0)
     sizes = " + ".join(str(n) for n in sample_sizes(verdict).values())
     effect = with_unit(signed(verdict.estimate, places), verdict.metric)
+    many = not verdict.stopping.startswith("fixed") and verdict.stopping
+    look = f" at look {verdict.look}" if many else ""
     return (
-        f"Improvement of {verdict.metric} {effect}, one-sided {level} bounds "
+        f"Improvement of {verdict.metric} {effect}, one-sided {level(bound_error(verdict))} bounds "
         f"{signed(verdict.lower, places)} to {signed(verdict.upper, places)}, "
-        f"n\u00a0=\u00a0{sizes} runs; rule {verdict.claim}."
+        f"n\u00a0=\u00a0{sizes} runs{look}; rule {verdict.claim}."
     )
 
 

@@ -17,6 +17,8 @@ from workbench.registry.entries import (
     Forecast,
     Incident,
     KeyRotation,
+    Look,
+    NoiseFloor,
     Note,
     Promotion,
     ProxyRun,
@@ -35,7 +37,15 @@ from workbench.registry.log import Entry
 from workbench.reports.accounting import TRIAL_STATES
 from workbench.reports.facts import ExperimentFacts, Source, source_of
 from workbench.reports.narrative import listed, sentence
-from workbench.reports.quantities import count, decimals_for, duration, number, signed, with_unit
+from workbench.reports.quantities import (
+    count,
+    decimals_for,
+    duration,
+    number,
+    signed,
+    significant,
+    with_unit,
+)
 
 SERIES = ("trial", "proxy_run")
 """Kinds that come in long runs; neighbours share a row."""
@@ -53,7 +63,7 @@ class Event:
     sources: tuple[Source, ...]
     exploratory: bool
     grave: bool
-    """An incident, deviation, failure or a void verdict: marked in the margin."""
+    """An incident, deviation, failure, void look or void verdict: marked in the margin."""
 
     @property
     def date(self) -> str:
@@ -107,6 +117,8 @@ def _grave(body: Body) -> bool:
         return body.outcome != "completed"
     if isinstance(body, Verdict):
         return body.outcome == "void"
+    if isinstance(body, Look):
+        return bool(body.void_reasons)
     if isinstance(body, Incident):
         return body.severity != "note"
     if isinstance(body, Amendment):
@@ -251,6 +263,33 @@ def _exposure(body: Exposure) -> str:
     return sentence(f"{what} opened by {body.by}: {body.purpose}")
 
 
+def _look(body: Look) -> str:
+    first = body.results[0] if body.results else None
+    what = f"look {body.number} at {count(body.num_seeds, 'seed')} an arm"
+    then = f"on to {body.next_seeds} seeds" if body.next_seeds is not None else body.state
+    then = {"final": "it was the last", "stop": "the rule stops"}.get(then, then)
+    if first is None or first.estimate is None:
+        return sentence(f"{what} judged nothing: {'; '.join(body.void_reasons) or then}")
+    places = decimals_for([first.estimate, first.lower, first.upper])
+    others = [f"{r.hypothesis} {r.outcome}" for r in body.results[1:]]
+    also = f"; {listed(others)}" if others else ""
+    return sentence(
+        f"{what}: improvement {with_unit(signed(first.estimate, places), first.metric)} "
+        f"[{signed(first.lower, places)}, {signed(first.upper, places)}], {first.outcome}{also}; "
+        f"{then}"
+    )
+
+
+def _noise_floor(body: NoiseFloor) -> str:
+    told = [f"{metric} {significant(sd, 3)}" for metric, sd in body.spreads.items()]
+    of = f"{body.recipe} at scale {body.scale}"
+    origin = "imported from " if body.origin == "imported" else "measured by "
+    return sentence(
+        f"noise floor of {of}: {count(body.num_runs, 'repeat')}, spread {listed(told)} "
+        f"({origin}{body.source})"
+    )
+
+
 def _verdict(body: Verdict) -> str:
     if body.estimate is None:
         return sentence(f"verdict {body.outcome}: {'; '.join(body.void_reasons)}")
@@ -307,6 +346,8 @@ _WRITERS: dict[type[Body], _Writer] = {
     Deviation: _deviation,
     Incident: _incident,
     Exposure: _exposure,
+    Look: _look,
+    NoiseFloor: _noise_floor,
     Verdict: _verdict,
     Embargo: _embargo,
     Reveal: _reveal,

@@ -17,7 +17,7 @@ from workbench.registry.notes import VerifierKey
 from workbench.registry.places import Folder, Place
 from workbench.registry.published import CHECKPOINT, PublishedLog
 from workbench.registry.verify import LogReport, Observer, verify_log
-from workbench.reports.findings import AuditFinding
+from workbench.reports.findings import AuditFinding, Statement
 from workbench.reports.outside import OUTSIDE_KINDS, outside
 
 Audit: TypeAlias = Callable[[LogSource], Sequence[AuditFinding]]
@@ -47,6 +47,13 @@ class Verification:
     """What lies outside the log, held against it; empty, too, when that does not verify."""
     bounds: tuple[RegistrationBounds, ...]
     """When each registration was made, as far as that can be shown."""
+    statements: tuple[Statement, ...]
+    """What each verdict says that this reader can read."""
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Subjects of the claims that could not be recomputed, because entries are hidden."""
+        return tuple(dict.fromkeys(f.subject for f in self.claims if not f.recomputed))
 
     @property
     def passed(self) -> bool:
@@ -63,21 +70,29 @@ class Verification:
         if failed is not None and failed.number < len(self.log.checks):
             yield f"skip      checks {failed.number + 1} to {len(self.log.checks)} build on it"
         for subject in dict.fromkeys(finding.subject for finding in self.claims):
-            yield f"claim     {subject}"
-            for finding in self.claims:
-                if finding.subject == subject:
-                    detail = f": {finding.detail}" if finding.detail else ""
-                    mark = _mark(finding.passed)
-                    yield f"{mark} c{finding.number}  {finding.check}{detail}"
+            yield from self._claim_lines(subject)
         yield from self.anchors.summary()
         for bound in self.bounds:
             yield from bound.lines()
         for warning in self.log.warnings:
             yield f"note      {warning}"
         if self.passed:
-            yield f"VERIFIED  {entries_of(self.log.size)} of {self.log.origin}"
+            unchecked = self.unchecked
+            but = f"; not recomputed: the claim of {', '.join(unchecked)}" if unchecked else ""
+            yield f"VERIFIED  {entries_of(self.log.size)} of {self.log.origin}{but}"
         else:
             yield f"FAILED    {self._first_failure()}"
+
+    def _claim_lines(self, subject: str) -> Iterator[str]:
+        yield f"claim     {subject}"
+        for statement in self.statements:
+            if statement.subject == subject:
+                yield f"  says    {statement.line()} (entry {statement.sequence})"
+        for finding in self.claims:
+            if finding.subject == subject:
+                detail = f": {finding.detail}" if finding.detail else ""
+                mark = _mark(finding.passed) if finding.recomputed else "--  "
+                yield f"{mark} c{finding.number}  {finding.check}{detail}"
 
     def _first_failure(self) -> str:
         check = self.log.first_failure
@@ -116,12 +131,18 @@ def verify_lab(
     report = verify_log(log, vkey=vkey, kept_head=kept_head, now=now, observer=observer)
     if not report.passed:
         nothing = AnchorFindings(anchors=(), faults=())
-        return Verification(log=report, claims=(), anchors=nothing, bounds=())
+        return Verification(log=report, claims=(), anchors=nothing, bounds=(), statements=())
     anchors, bounds = outside(
         log, entries, size=report.size, read=read, trust=trust or AnchorTrust()
     )
-    claims = tuple(audit(log)) if report.counts.get(Verdict.kind) else ()
-    return Verification(log=report, claims=claims, anchors=anchors, bounds=bounds)
+    judged = bool(report.counts.get(Verdict.kind))
+    return Verification(
+        log=report,
+        claims=tuple(audit(log)) if judged else (),
+        anchors=anchors,
+        bounds=bounds,
+        statements=tuple(_statements(log)) if judged else (),
+    )
 
 
 def verify_published(
@@ -175,6 +196,29 @@ def _on_trust(found: Verification, vkey: str) -> Verification:
     )
     log = replace(found.log, warnings=(believed, *found.log.warnings))
     return replace(found, log=log)
+
+
+def _statements(log: LogSource) -> Iterator[Statement]:
+    for entry in log.entries(kind=Verdict.kind):
+        body = entry.body
+        if isinstance(body, Verdict):
+            counts = {
+                arm: sum(seed.value is not None for seed in seeds)
+                for arm, seeds in body.values.items()
+            }
+            yield Statement(
+                subject=entry.subject,
+                sequence=entry.sequence,
+                hypothesis=body.hypothesis,
+                claim=body.claim,
+                metric=body.metric,
+                outcome=body.outcome,
+                mode=body.mode,
+                estimate=body.estimate,
+                lower=body.lower,
+                upper=body.upper,
+                n=counts,
+            )
 
 
 def _mark(passed: bool) -> str:

@@ -107,23 +107,32 @@ def _value(name: str, value: Json) -> Json:
     return value if name in _INTEGERS else float(value)
 
 
-def read_rows(path: Path) -> Iterator[TelemetryRow]:
+def read_rows(path: Path, *, last_bytes: int | None = None) -> Iterator[TelemetryRow]:
     """Yield the rows of a telemetry file.
 
     A last line without its line end was torn by a kill and is left out: the step it belonged to
     is done again by the next attempt.
 
+    Args:
+        path: The file, which may be growing.
+        last_bytes: Read only the rows that lie wholly in that many bytes at the end.
+
     Raises:
         IntegrityError: another line cannot be read.
     """
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
+        skipped = 0 if last_bytes is None else max(0, path.stat().st_size - last_bytes)
+        if skipped:
+            file.seek(skipped - 1)
+            file.readline()
         for number, line in enumerate(file, start=1):
-            if not line.endswith("\n"):
+            if not line.endswith(b"\n"):
                 return
             try:
-                yield from_line(line)
+                yield from_line(line.decode())
             except ValueError as error:
+                where = f"{number} of its last {last_bytes} bytes" if skipped else number
                 raise IntegrityError(
-                    f"{path.name}:{number} is not a telemetry row: {error}",
+                    f"{path.name}:{where} is not a telemetry row: {error}",
                     remedy="restore the file from a copy, or move it away and resume the run",
                 ) from error

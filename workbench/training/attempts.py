@@ -1,20 +1,20 @@
 """The attempts of a run, as its folder tells them, also after a process that died unheard."""
 
-import contextlib
-import fcntl
 import hashlib
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.canonical import from_decimal, parse_json
-from workbench.errors import ConflictError, NotFoundError
+from workbench.errors import NotFoundError
 from workbench.sentinel.telemetry import TelemetryRow, read_rows
 from workbench.training.checkpoints import Checkpoint, RejectedCheckpoint, newest_good
+from workbench.training.run_folder import (
+    evaluations_path,
+    last_attempt,
+    read_evaluations,
+    telemetry_path,
+)
 
 MOST_CURVE_POINTS = 200
-_TELEMETRY = re.compile(r"telemetry-attempt-(\d{4})\.jsonl\Z")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,16 +86,6 @@ def checkpoint_folder(folder: Path) -> Path:
     return folder / "checkpoints"
 
 
-def telemetry_path(folder: Path, attempt: int) -> Path:
-    """Return the telemetry file of an attempt."""
-    return folder / f"telemetry-attempt-{attempt:04d}.jsonl"
-
-
-def evaluations_path(folder: Path, attempt: int) -> Path:
-    """Return the file of an attempt's validation metrics."""
-    return folder / f"evaluations-attempt-{attempt:04d}.jsonl"
-
-
 def resume_point(folder: Path) -> ResumePoint:
     """Return where the next call of `fit` in this folder begins. Only reads."""
     checkpoint, rejected = newest_good(checkpoint_folder(folder))
@@ -105,14 +95,6 @@ def resume_point(folder: Path) -> ResumePoint:
         checkpoint=checkpoint,
         rejected=rejected,
     )
-
-
-def last_attempt(folder: Path) -> int:
-    """Return the number of the run's last attempt, 0 when there was none."""
-    if not folder.is_dir():
-        return 0
-    matches = [_TELEMETRY.match(path.name) for path in folder.iterdir()]
-    return max((int(match[1]) for match in matches if match), default=0)
 
 
 def attempt_trace(folder: Path, attempt: int) -> AttemptTrace:
@@ -142,28 +124,9 @@ def attempt_trace(folder: Path, attempt: int) -> AttemptTrace:
         tokens=_tokens(first, last),
         device_seconds=last.time - first.time + (first.step_seconds or 0) if first and last else 0,
         curve=curve.points(),
-        evaluations=_evaluations(evaluations_path(folder, attempt)),
+        evaluations=read_evaluations(evaluations_path(folder, attempt)),
         telemetry_sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
     )
-
-
-@contextlib.contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Hold a run's folder for this process; the lock dies with the process.
-
-    Raises:
-        ConflictError: another process is training in it.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConflictError(
-                f"another process is training in {folder.name}/",
-                remedy="wait for it, or stop it and repeat the command",
-            ) from error
-        yield
 
 
 def _tokens(first: TelemetryRow | None, last: TelemetryRow | None) -> int:
@@ -171,15 +134,3 @@ def _tokens(first: TelemetryRow | None, last: TelemetryRow | None) -> int:
         return 0
     # Every step trains the same number of tokens, so the rows' totals give the step's share.
     return round(last.tokens / last.step * (last.step - first.step + 1))
-
-
-def _evaluations(path: Path) -> tuple[tuple[int, dict[str, float]], ...]:
-    if not path.is_file():
-        return ()
-    # A line without its end was torn by a kill; its step is done again.
-    lines = [line for line in path.read_text("utf-8").splitlines(keepends=True) if line[-1] == "\n"]
-    plain = [parse_json(line.encode()) for line in lines]
-    return tuple(
-        (item["step"], {key: from_decimal(value) for key, value in item["values"].items()})
-        for item in plain
-    )

@@ -21,14 +21,7 @@ from workbench.data.mixture import resolve
 from workbench.data.stream import TokenStream
 from workbench.errors import ConflictError, RunFailedError, WorkbenchError
 from workbench.moe.model import MoEDecoder, initialise
-from workbench.training.attempts import (
-    ResumePoint,
-    checkpoint_folder,
-    evaluations_path,
-    exclusive,
-    resume_point,
-    telemetry_path,
-)
+from workbench.training.attempts import ResumePoint, checkpoint_folder, resume_point
 from workbench.training.checkpoints import (
     VerifiedCheckpointIO,
     read_checkpoint,
@@ -43,6 +36,7 @@ from workbench.training.module import PretrainModule, RunIdentity
 from workbench.training.phases import mixture_changes
 from workbench.training.recorder import FileRecorder, Recorder
 from workbench.training.results import DivergenceRule, EndOutcome, RunResult
+from workbench.training.run_folder import evaluations_path, exclusive, telemetry_path
 from workbench.training.supervision import Progress, Supervisor
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from workbench.data.mixture import DomainShares, resolve
 from workbench.training.config import FreezablePart, PhaseConfig, RunConfig
 
 Mixture: TypeAlias = Mapping[str, float] | Literal["natural"]
@@ -104,6 +105,21 @@ def mixture_changes(config: RunConfig) -> tuple[tuple[int, Mixture], ...]:
         if not changes or changes[-1][1] != mixture:
             changes.append((stretch.begin + 1, mixture))
     return tuple(changes)
+
+
+def average_mixture(config: RunConfig, corpus: DomainShares) -> dict[str, float]:
+    """Return the share of every domain that the run's mixtures state, averaged over the steps.
+
+    Raises:
+        InvalidFileError: a mixture names a domain that the corpus lacks.
+    """
+    changes = mixture_changes(config)
+    ends = [*(first - 1 for first, _ in changes[1:]), config.steps]
+    average = dict.fromkeys(corpus.domains, 0.0)
+    for (first, mixture), end in zip(changes, ends, strict=True):
+        for domain, share in resolve(mixture, corpus).items():
+            average[domain] += share * (end - first + 1) / config.steps
+    return average
 
 
 def is_new_level(config: RunConfig, step: int) -> bool:

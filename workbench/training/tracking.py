@@ -108,7 +108,7 @@ class Tracker:
         """
         # A failure is raised and told by us; the log would repeat it with a traceback.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-        with _quiet(), _explained(self._uri), alone(self._uri):
+        with quiet_mlflow(), _explained(self._uri), alone(self._uri):
             create_whole(self._uri, MlflowClient)
             use_write_ahead_log(self._uri)
             try:
@@ -183,9 +183,14 @@ class Tracker:
             for begin in range(0, len(items), _ITEMS_A_BATCH):
                 self._client.log_batch(run_id, tags=items[begin : begin + _ITEMS_A_BATCH])
 
-    def recorder(self, run_id: str) -> "MlflowRecorder":
-        """Return a recorder that writes to the run."""
-        return MlflowRecorder(self._client, self._uri, run_id)
+    def recorder(self, run_id: str, *, time: float = 0.0) -> "MlflowRecorder":
+        """Return a recorder that writes to the run.
+
+        Args:
+            run_id: The run.
+            time: Seconds since 1970 of evaluations that come before any telemetry.
+        """
+        return MlflowRecorder(self._client, self._uri, run_id, began=time)
 
     def finish(self, run_id: str, status: Status, *, outcome: str = "") -> str:
         """End a run and return the status that it now has: a terminal one is never overwritten.
@@ -286,6 +291,7 @@ class MlflowRecorder:
         uri: str,
         run_id: str,
         *,
+        began: float = 0.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.run_id = run_id
@@ -296,7 +302,7 @@ class MlflowRecorder:
         self._tags: dict[str, str] = {}
         self._non_finite: dict[str, int] = {}
         self._last_step = 0
-        self._last_time_ms = 0
+        self._last_time_ms = int(began * 1000)
         self._flushed_at = monotonic()
 
     def telemetry(self, row: TelemetryRow) -> None:
@@ -390,7 +396,7 @@ def _quotable(value: str) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_mlflow() -> Iterator[None]:
     """Keep the migration's log lines and SQLAlchemy's notice to MLflow's authors off the screen."""
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
     levels = [logger.level for logger in loggers]

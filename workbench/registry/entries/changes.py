@@ -3,7 +3,7 @@
 from typing import Literal, TypeAlias
 
 from workbench.canonical import Json
-from workbench.registry.entries.filing import DataState, Document
+from workbench.registry.entries.filing import DataState, Document, StatedPower
 from workbench.registry.entries.record import Body, Record
 
 Timing: TypeAlias = Literal["before_any_run", "outcomes_unseen", "outcomes_seen"]
@@ -50,6 +50,8 @@ class Amendment(Body):
     control: dict[str, Json]
     data: DataState
     num_seeds: int
+    power: StatedPower | None = None
+    """What the amended rule is expected to say; None where it was not computed."""
 
 
 class Withdrawal(Body):

@@ -14,6 +14,12 @@ class Repeat(Record):
     values: dict[str, Number] = {}
     """By metric; empty unless it completed."""
     mlflow_run: str = ""
+    device_seconds: Number = 0.0
+    """Of all its attempts, also of work that was lost; 0 of an imported one."""
+    reason: str = ""
+    """Why it did not complete, or what went wrong beside it."""
+    commit: str = ""
+    """Of the code that ran it; empty of an imported one."""
 
 
 class NoiseFloor(Body):
@@ -33,6 +39,8 @@ class NoiseFloor(Body):
     """``NNNN-slug`` whose full.yaml is the scale ``full``; empty for a scale of the recipe."""
     config_sha256: str
     """Of the repeated run configuration."""
+    parameters: int = 0
+    """Of the repeated model, in total."""
     mixture: dict[str, Number]
     """By domain, averaged over the steps."""
     corpus: str
@@ -47,6 +55,7 @@ class NoiseFloor(Body):
     num_runs: int
     """Completed repeats, which the spreads are of."""
     spreads: dict[str, Number]
-    """Sample standard deviation by metric, with ``num_runs`` - 1 degrees of freedom."""
+    """Sample standard deviation by metric, with ``num_runs`` - 1 degrees of freedom; none of fewer
+    than two completed repeats."""
     device_seconds: Number
     code: CodeState

@@ -45,6 +45,13 @@ class Store(Protocol):
     def lock_if_free(self) -> AbstractContextManager[bool]:
         """Hold the writer lock and yield True, or yield False at once where another one has it."""
 
+    def reserved(self, name: str) -> AbstractContextManager[bool]:
+        """Hold a name against all others who use this store, and yield True, or False at once.
+
+        Appending goes on meanwhile. The name is free again when the process dies or the database
+        server restarts.
+        """
+
     def spool(self) -> AbstractContextManager[Spool]:
         """Open the requests to the next writer; `Spool.taken` only under the writer lock."""
 

@@ -3,7 +3,7 @@
 from workbench.registry.store.address import is_postgres_url
 from workbench.registry.store.interface import Store
 from workbench.registry.store.postgres import PostgresStore
-from workbench.registry.store.sqlite import SqliteStore, path_of
+from workbench.registry.store.sqlite import SqliteStore
 
 
 def create_store(url: str) -> Store:
@@ -40,9 +40,12 @@ def read_store(url: str) -> Store:
 
 
 def store_exists(url: str) -> bool:
-    """Return whether the URL leads to a store.
+    """Return whether the URL leads to a store with a log in it.
+
+    What a creation or a restore leaves that was cut short before the first entry is none. What
+    cannot be read may hold a log, and counts as one.
 
     Raises:
         StoreUnavailableError: the database server does not answer.
     """
-    return PostgresStore.exists(url) if is_postgres_url(url) else path_of(url).is_file()
+    return PostgresStore.exists(url) if is_postgres_url(url) else SqliteStore.exists(url)

@@ -1,7 +1,6 @@
 """The store of a team: one schema of a PostgreSQL database, and an advisory lock in it."""
 
 import hashlib
-import importlib
 import os
 import threading
 import weakref
@@ -13,13 +12,13 @@ from typing import Any
 
 from workbench.errors import (
     IntegrityError,
-    MissingDependencyError,
     NotFoundError,
     StoreUnavailableError,
     WorkbenchError,
 )
 from workbench.registry.merkle import Frontier
 from workbench.registry.store.address import Address, parse_url
+from workbench.registry.store.connections import connected, driver, hang_up, hang_up_all
 from workbench.registry.store.interface import SCHEMA_VERSION, Spool
 from workbench.registry.store.schema import bring_up
 from workbench.registry.store.sql import FOUND, SqlStore, Statement, Value
@@ -58,13 +57,13 @@ class PostgresStore(SqlStore):
     def __init__(self, address: Address, *, read_only: bool) -> None:
         self._address = address
         self._read_only = read_only
-        self._driver = _driver()
+        self._driver = driver()
         self._idle: deque[Any] = deque()
         self._ready: weakref.WeakSet[Any] = weakref.WeakSet()
         """Connections that know `PREPARED`."""
         self._owner = os.getpid()
         # Readers seldom close a store; its connections end with it.
-        weakref.finalize(self, _hang_up_all, self._idle, self._owner)
+        weakref.finalize(self, hang_up_all, self._idle, self._owner)
         self._mutex = threading.Lock()
         self._held: _Held | None = None
         digest = hashlib.sha256(f"workbench ledger {address.schema}".encode()).digest()
@@ -126,14 +125,14 @@ class PostgresStore(SqlStore):
 
     @classmethod
     def exists(cls, url: str) -> bool:
-        """Return whether the database holds a ledger.
+        """Return whether the database holds a ledger with an entry.
 
         Raises:
             StoreUnavailableError: the server does not answer or refuses.
         """
         store = cls(parse_url(url), read_only=True)
         try:
-            return bool(store._found_version())
+            return bool(store._found_version()) and store._has_entries()
         finally:
             store.close()
 
@@ -145,7 +144,7 @@ class PostgresStore(SqlStore):
     def close(self) -> None:
         """Give the connections back. A later call opens new ones."""
         while self._idle:
-            _hang_up(self._idle.pop())
+            hang_up(self._idle.pop())
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -188,10 +187,22 @@ class PostgresStore(SqlStore):
             self._idle.append(held.connection)
         except BaseException as error:
             if not isinstance(error, WorkbenchError) or not self._released(held):
-                _hang_up(held.connection)
+                hang_up(held.connection)
             raise
         finally:
             self._held = None
+
+    @contextmanager
+    def reserved(self, name: str) -> Iterator[bool]:
+        """Hold a name against all others who use this store, and yield True, or False at once."""
+        key = _advisory_key(f"workbench reserved {self._address.schema} {name}")
+        # On a connection of its own, which nothing else uses and so nothing else closes.
+        connection = self._connected()
+        try:
+            taken = self._execute(connection, [(f"SELECT pg_try_advisory_lock({key})", ())])
+            yield bool(taken[0][0])
+        finally:
+            hang_up(connection)
 
     @contextmanager
     def spool(self) -> Iterator[Spool]:
@@ -299,11 +310,11 @@ class PostgresStore(SqlStore):
             try:
                 return connection, self._execute(connection, statements)
             except StoreUnavailableError:
-                _hang_up(connection)
+                hang_up(connection)
                 if idle is None:
                     raise
             except BaseException:
-                _hang_up(connection)
+                hang_up(connection)
                 raise
 
     def _write(self, statements: Sequence[Statement], *, durable: bool) -> None:
@@ -357,7 +368,7 @@ class PostgresStore(SqlStore):
     def _connected(self) -> Any:
         with self._translated():
             arguments = self._address.arguments(read_only=self._read_only)
-            return self._driver.native.Connection(**arguments)
+            return connected(self._driver.native, arguments)
 
     def _connected_plainly(self) -> Any:
         return self._driver.dbapi.connect(**self._address.arguments(read_only=False))
@@ -396,26 +407,6 @@ class PostgresStore(SqlStore):
         )
 
 
-def _driver() -> Any:
-    try:
-        for part in ("native", "dbapi", "exceptions"):
-            importlib.import_module(f"pg8000.{part}")
-        return importlib.import_module("pg8000")
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"a PostgreSQL store needs the driver pg8000: {error}",
-            remedy="pip install 'pretrain-workbench[postgres]'",
-        ) from error
-
-
-def _hang_up_all(connections: deque[Any], owner: int) -> None:
-    """End the connections, unless a fork copied them: then they are the parent's."""
-    while connections and os.getpid() == owner:
-        _hang_up(connections.pop())
-
-
-def _hang_up(connection: Any) -> None:
-    try:
-        connection.close()
-    except Exception:  # noqa: BLE001 - it is gone already, in whatever way
-        return
+def _advisory_key(text: str) -> int:
+    """Return the number of PostgreSQL's advisory lock that stands for a text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)

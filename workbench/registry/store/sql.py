@@ -83,6 +83,10 @@ class SqlStore(ABC):
         """Hold the writer lock and yield True, or yield False at once where another one has it."""
 
     @abstractmethod
+    def reserved(self, name: str) -> AbstractContextManager[bool]:
+        """Hold a name against all others who use this store, and yield True, or False at once."""
+
+    @abstractmethod
     def spool(self) -> AbstractContextManager[Spool]:
         """Open the requests to the next writer."""
 
@@ -121,6 +125,9 @@ class SqlStore(ABC):
         if size != count:
             raise IntegrityError(f"{self.place} holds {count} entries, its tree has {size}")
         return Frontier.from_bytes(size, data)
+
+    def _has_entries(self) -> bool:
+        return bool(self._read("SELECT 1 FROM entries LIMIT 1"))
 
     def append(
         self, entries: Sequence[StoredEntry], announcements: Sequence[str], growth: Growth

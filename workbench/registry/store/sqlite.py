@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -20,6 +21,7 @@ from workbench.errors import (
     InvalidFileError,
     NotFoundError,
     StoreUnavailableError,
+    WorkbenchError,
 )
 from workbench.registry.store.interface import SCHEMA_VERSION, Spool
 from workbench.registry.store.mounts import refuse_network_file_system
@@ -101,6 +103,21 @@ class SqliteStore(SqlStore):
             store._find_version()
         return store
 
+    @classmethod
+    def exists(cls, url: str) -> bool:
+        """Return whether the file holds an entry, or something else than a store without any."""
+        path = path_of(url)
+        if not path.is_file():
+            return False
+        store = cls(path, read_only=True)
+        try:
+            tables = {str(name) for (name,) in store._read("SELECT name FROM sqlite_master")}
+            return store._has_entries() if "entries" in tables else bool(tables)
+        except WorkbenchError:
+            return True  # for opening it to say what is wrong
+        finally:
+            store.close()
+
     @property
     def place(self) -> str:
         """The file's path."""
@@ -127,6 +144,12 @@ class SqliteStore(SqlStore):
         with _flocked(self._lock_path, fcntl.LOCK_EX | fcntl.LOCK_NB) as free:
             self._forget_stale()
             yield free
+
+    def reserved(self, name: str) -> AbstractContextManager[bool]:
+        """Hold a name against all others who use this store, and yield True, or False at once."""
+        digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+        path = self._path.with_name(f"{self._path.name}.reserved-{digest}")
+        return _flocked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def spool(self) -> AbstractContextManager[Spool]:
         """Open the requests to the next writer."""

@@ -77,5 +77,6 @@ def _swatch(canvas: Canvas, fate: str, x: float, y: float) -> None:
 
 def items_in_words(cost: Cost) -> str:
     """Return how many things of which kind a cost covers."""
-    nouns = {"sweep": "trial", "exploratory sweep": "trial", "ladder": "proxy run"}
+    nouns = {"sweep": "trial", "exploratory sweep": "trial", "ladder": "proxy run",
+             "noise floor": "repeat"}  # fmt: skip
     return count(cost.items, nouns.get(cost.stage, "attempt"))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from workbench.reports.blinding import shown_lineages
 from workbench.reports.facts import ExperimentFacts
 from workbench.reports.figures.canvas import (
     LETTER,
@@ -35,7 +36,7 @@ class _Mark:
 
 def loss_curves(facts: ExperimentFacts) -> Figure | None:
     """Return training loss against step: discarded segments dimmed, incidents numbered."""
-    runs = [run for run in run_lineages(facts) if run.segments]
+    runs = [run for run in shown_lineages(facts) if run.segments]
     losses = [p.loss for run in runs for s in run.segments for p in s.points]
     if not [loss for loss in losses if math.isfinite(loss)]:
         return None
@@ -174,7 +175,7 @@ def validation_curves(facts: ExperimentFacts, metric: str) -> Figure | None:
     """Return a validation metric against step along the canonical curves."""
     runs = [
         run
-        for run in run_lineages(facts)
+        for run in shown_lineages(facts)
         if any(math.isfinite(p.values.get(metric, math.nan)) for p in run.evaluations)
     ]
     if not runs:

@@ -8,6 +8,7 @@ from workbench.reports.blocks import Block, Row, Section, lines, say, section, t
 from workbench.reports.facts import ExperimentFacts, Source, source_of
 from workbench.reports.narrative import Line, clause, line, sentence
 from workbench.reports.quantities import count
+from workbench.reports.status import result_lines
 
 
 def hidden_section(facts: ExperimentFacts) -> Section | None:
@@ -67,8 +68,20 @@ def promise_section(facts: ExperimentFacts) -> Section:
                 "hash needs, and can no longer be shown to be it:"
             )
         told.append(line("Commitment", clause(text, sources, code=promise.leaf)))
+    if shows_work(facts):
+        text = (
+            "What was done under it and what it led to stands below as recorded. Without what was "
+            "registered nobody can recompute it."
+        )
+        told += [line("Below", clause(text)), *result_lines(facts)]
     told.append(_recorded(facts))
     return section("status", "Status", [lines(*told)])
+
+
+def shows_work(facts: ExperimentFacts) -> bool:
+    """Return whether this reader has anything that was done under a promise."""
+    done = (facts.sweep, facts.proxy_runs, facts.promotion, facts.starts, facts.ends, facts.verdict)
+    return facts.embargo is None and any(done)
 
 
 def state_texts(facts: ExperimentFacts) -> list[str]:

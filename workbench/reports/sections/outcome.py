@@ -1,11 +1,7 @@
-"""What was predicted, what the rule decided, what did not work, and what it all cost."""
+"""What was predicted, what did not work, and what it all cost."""
 
-from workbench.registry.entries import Verdict
 from workbench.reports.accounting import Cost, bill
-from workbench.reports.audit import audit_experiment, forecasts_after_runs
 from workbench.reports.blocks import (
-    Block,
-    Heading,
     Paragraph,
     Row,
     Section,
@@ -16,15 +12,13 @@ from workbench.reports.blocks import (
     section,
     table,
 )
-from workbench.reports.facts import Cited, ExperimentFacts, Source
+from workbench.reports.checks import forecasts_after_runs
+from workbench.reports.facts import ExperimentFacts, Source
 from workbench.reports.figures.costs import WORDS, cost_bars, items_in_words
 from workbench.reports.figures.forecast import forecast_intervals, ladder
-from workbench.reports.figures.verdict import verdict_intervals
-from workbench.reports.findings import AuditFinding
 from workbench.reports.narrative import Line, clause, line, listed, sentence
 from workbench.reports.quantities import (
     MISSING,
-    count,
     decimals_for,
     device_time,
     duration,
@@ -34,10 +28,9 @@ from workbench.reports.quantities import (
     signed,
     significant,
     unit_of,
-    with_unit,
 )
 from workbench.reports.shortcomings import negative_results
-from workbench.reports.status import effect_sentence, sample_sizes, score_of, uncounted_clauses
+from workbench.reports.status import score_of, uncounted_clauses
 
 
 def forecast_section(facts: ExperimentFacts) -> Section:
@@ -133,163 +126,6 @@ def _scores(facts: ExperimentFacts) -> Table | None:
     )
 
 
-def verdict_section(facts: ExperimentFacts) -> Section:
-    """Return the verdict with everything it rests on, recomputed on the spot."""
-    if facts.verdict is None:
-        text = "There is none yet." if facts.confirmatory else "Exploratory work has none."
-        if facts.hides(Verdict.kind):
-            text = "There is one, and its content is hidden: see the hidden entries."
-        return section("verdict", "Verdict", [say(text)])
-    verdict = facts.verdict
-    body = verdict.value
-    blocks: list[Block | None] = [
-        say(_ruling(body, confirmatory=facts.confirmatory), verdict.sources),
-        picture(verdict_intervals(verdict, facts.proposal)),
-        lines(*_rule_lines(verdict)),
-        _values(verdict),
-        _secondary(verdict),
-        _guardrails(verdict),
-        Heading(text="Computed again by this chronicle"),
-        say(_audited(audit_experiment(facts)), verdict.sources),
-        _audit_table(audit_experiment(facts)),
-    ]
-    return section("verdict", "Verdict", blocks)
-
-
-def _ruling(body: Verdict, *, confirmatory: bool) -> str:
-    exploratory = body.mode == "exploratory" or not confirmatory
-    mark = "Exploratory verdict, which supports nothing: " if exploratory else ""
-    words = {
-        "supported": f"{body.hypothesis} is supported.",
-        "refuted": f"{body.hypothesis} is refuted.",
-        "inconclusive": f"Inconclusive: the data neither support nor refute {body.hypothesis}.",
-        "void": f"Void: {body.hypothesis} was not tested.",
-    }
-    reasons = " ".join(sentence(reason) for reason in body.void_reasons)
-    effect = effect_sentence(body) if body.estimate is not None and body.outcome != "void" else ""
-    return " ".join(part for part in (mark + words[body.outcome], reasons, effect) if part)
-
-
-def _rule_lines(verdict: Cited[Verdict]) -> list[Line]:
-    body, sources = verdict.value, verdict.sources
-    unit = unit_of(body.metric)
-    sizes = listed([f"{n} {arm}" for arm, n in sample_sizes(body).items()])
-    places = decimals_for([body.estimate, body.lower, body.upper])
-    level = percent(1 - body.alpha, 0)
-    interval = (
-        f"{signed(body.lower, places)} to {signed(body.upper, places)}, two one-sided {level} "
-        f"bounds, {number(body.degrees_of_freedom, 2)} degrees of freedom"
-    )
-    told = [
-        ("Rule", f"{body.claim} by {body.interval.replace('_', ' ')}, α = {body.alpha:g}"),
-        (
-            "Measure",
-            f"{body.metric}{f' in {unit}' if unit else ''}, to {body.direction}, sealed test",
-        ),
-        ("Estimate", with_unit(signed(body.estimate, places), body.metric)),
-        ("Interval", interval),
-        ("n", f"{sizes} runs"),
-        ("Then", sentence(body.action)),
-    ]
-    return [line(label, clause(text, sources)) for label, text in told]
-
-
-def _values(verdict: Cited[Verdict]) -> Table | None:
-    body = verdict.value
-    indices = sorted({seed.seed_index for seeds in body.values.values() for seed in seeds})
-    rows = []
-    for arm, seeds in body.values.items():
-        found = {seed.seed_index: seed.value for seed in seeds}
-        values = [value for value in found.values() if value is not None]
-        mean = sum(values) / len(values) if values else None
-        cells = [number(found.get(index), 5) for index in indices]
-        rows.append(
-            Row(cells=(arm, *cells, number(mean, 5), count(len(values))), sources=verdict.sources)
-        )
-    unit = unit_of(body.metric)
-    return table(
-        f"{body.metric}{f' in {unit}' if unit else ''} on the sealed test split, by seed.",
-        ["Arm", *(f"Seed {index}" for index in indices), "Mean", "n"],
-        rows,
-        numeric=tuple(range(1, len(indices) + 3)),
-    )
-
-
-def _secondary(verdict: Cited[Verdict]) -> Table | None:
-    sign = 1 if verdict.value.direction == "minimize" else -1
-    rows = []
-    for metric, arms in verdict.value.per_metric.items():
-        pair = (arms.get("control"), arms.get("treatment"))
-        both = None not in pair
-        change = sign * ((pair[0] or 0.0) - (pair[1] or 0.0)) if both else None
-        rows.append(
-            Row(
-                cells=(metric, number(pair[0]), number(pair[1]), signed(change)),
-                sources=verdict.sources,
-            )
-        )
-    return table(
-        "Other metrics on the sealed test split: means over seeds, no test and no claim.",
-        ["Metric", "Control", "Treatment", "Improvement"],
-        rows,
-        numeric=(1, 2, 3),
-    )
-
-
-def _guardrails(verdict: Cited[Verdict]) -> Table | None:
-    rows = [
-        Row(
-            cells=(
-                rail.metric,
-                significant(rail.at_most),
-                number(rail.treatment_mean),
-                "held" if rail.held else "broken",
-            ),
-            sources=verdict.sources,
-            tone="" if rail.held else "grave",
-        )
-        for rail in verdict.value.guardrails
-    ]
-    return table(
-        "Guardrails: a broken one turns “supported” into “refuted”.",
-        ["Metric", "At most", "Treatment", "Result"],
-        rows,
-        numeric=(1, 2),
-    )
-
-
-def _audited(findings: list[AuditFinding]) -> str:
-    wrong = [finding for finding in findings if not finding.passed]
-    if wrong:
-        return (
-            f"{count(len(wrong), 'check')} of {len(findings)} failed. Do not rely on this verdict."
-        )
-    return (
-        f"All {len(findings)} checks passed: the outcome, the interval and every score follow from "
-        "the recorded values by the registered rule."
-    )
-
-
-def _audit_table(findings: list[AuditFinding]) -> Table | None:
-    return table(
-        "Checks of the claim.",
-        ["No.", "Check", "Result", "Detail"],
-        [
-            Row(
-                cells=(
-                    str(finding.number),
-                    finding.check,
-                    "passed" if finding.passed else "failed",
-                    finding.detail or MISSING,
-                ),
-                tone="" if finding.passed else "grave",
-            )
-            for finding in findings
-        ],
-        numeric=(0,),
-    )
-
-
 def negative_section(facts: ExperimentFacts) -> Section:
     """Return what did not work."""
     found = lines(*negative_results(facts))
@@ -348,7 +184,7 @@ def _cost_row(cost: Cost, total: float) -> Row:
             cost.stage,
             cost.outcome,
             items_in_words(cost),
-            scaled(cost.tokens),
+            scaled(cost.tokens) if cost.stage != "noise floor" else MISSING,
             duration(cost.device_seconds),
             percent(cost.device_seconds / total) if total else MISSING,
         ),

@@ -30,6 +30,12 @@ from workbench.reports.quantities import (
     with_unit,
 )
 from workbench.reports.status import status_lines
+from workbench.reports.wording import (
+    family_in_words,
+    interval_in_words,
+    pairing_in_words,
+    stopping_in_words,
+)
 
 
 def status_section(facts: ExperimentFacts) -> Section:
@@ -50,11 +56,16 @@ def question_section(facts: ExperimentFacts) -> Section:
     sources = registration.sources
     blocks: list[Block | None] = []
     for hypothesis in proposal.hypotheses:
-        decides = hypothesis.id == proposal.decision.hypothesis
+        decides = hypothesis.id in {claim.hypothesis for claim in proposal.claims()}
         blocks += _hypothesis(hypothesis, proposal, sources, decides=decides)
     blocks += [
         Heading(text="The rule that decides"),
-        lines(*_rule(proposal, sources), *_power(registration)),
+        lines(
+            *_rule(proposal, sources),
+            *_family(proposal, sources),
+            *_noise_floor(facts),
+            *_power(facts),
+        ),
         table(
             "What happens on each outcome.",
             ["Outcome", "Registered action"],
@@ -75,7 +86,8 @@ def question_section(facts: ExperimentFacts) -> Section:
 def _hypothesis(
     hypothesis: Hypothesis, proposal: Proposal, sources: tuple[Source, ...], *, decides: bool
 ) -> list[Block | None]:
-    metric = proposal.measures.primary.metric
+    deciding = [claim.metric for claim in proposal.claims() if claim.hypothesis == hypothesis.id]
+    metric = deciding[0] if deciding else proposal.measures.primary.metric
     effect = with_unit(significant(hypothesis.minimum_effect), metric)
     role = "decided by the verdict" if decides else "registered, not decided by the rule"
     wanted = {"treatment_lower": "lower", "treatment_higher": "higher"}[hypothesis.direction]
@@ -108,15 +120,15 @@ def _rule(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
     measured = (
         f"{primary.metric}{unit} on the sealed test split at the final step, {primary.direction}d."
     )
-    welch = f"Welch’s t, two one-sided {percent(1 - rule.alpha, 0)} bounds, α = {rule.alpha:g}."
     found = [
         line(
             "Claim",
             clause(sentence(f"{rule.claim}, δ = {margin}: {kinds[rule.claim_kind]}"), sources),
         ),
         line("Measure", clause(measured, sources)),
-        line("Interval", clause(welch, sources)),
-        line("Stopping", clause(_stopping(proposal), sources)),
+        line("Interval", clause(sentence(interval_in_words(proposal)), sources)),
+        line("Stopping", clause(sentence(stopping_in_words(proposal)), sources)),
+        line("Pairing", clause(sentence(pairing_in_words(proposal)), sources)),
         line("Divergence", clause(_divergence(proposal), sources)),
     ]
     if primary.evaluation_set_hash:
@@ -130,29 +142,60 @@ def _rule(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
     return found
 
 
-def _stopping(proposal: Proposal) -> str:
-    looks, most = proposal.decision.looks, count(proposal.design.seeds, "seed")
-    if not looks:
-        return f"May be looked at after any seed, up to {most} an arm."
-    if len(looks) == 1:
-        return f"After exactly {most} an arm."
-    shares = f"α/{len(looks)} at each"
-    return (
-        f"Looks at {listed([str(n) for n in looks])} seeds an arm, {shares}, until it is decided."
-    )
-
-
-def _power(registration: Cited[Registration]) -> list[Line]:
-    """Return what the rule was expected to say; nothing where that was not computed."""
-    power, sources = registration.value.power, registration.sources
-    if power is None:
+def _family(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
+    """Return the claims that are decided with the first one; nothing where there are none."""
+    text = family_in_words(proposal)
+    if not text:
         return []
+    found = [line("Family", clause(sentence(text), sources))]
+    for claim in proposal.claims()[1:]:
+        margin = with_unit(significant(float(claim.claim.partition("(")[2][:-1])), claim.metric)
+        told = f"{claim.claim} on {claim.metric}, {claim.direction}d; δ = {margin}"
+        found.append(line(f"Claim of {claim.hypothesis}", clause(f"{told}.", sources)))
+    return found
+
+
+def _noise_floor(facts: ExperimentFacts) -> list[Line]:
+    """Return the noise floor that the rule takes its spread from; nothing where it takes none."""
+    proposal, registration = facts.proposal, facts.registration
+    if proposal is None or registration is None or not proposal.decision.noise_floor:
+        return []
+    if facts.noise_floor is None:
+        text = "hidden from this reader" if facts.hidden_floor else "not in this log"
+        told = clause(
+            f"entry {text}, leaf", registration.sources, code=proposal.decision.noise_floor
+        )
+        return [line("Noise floor", told)]
+    body = facts.noise_floor.value
+    metrics = dict.fromkeys(claim.metric for claim in proposal.claims())
+    spreads = [
+        f"{metric} varies by {significant(body.spreads[metric], 3)}"
+        for metric in metrics
+        if metric in body.spreads
+    ]
+    repeats = count(body.num_runs, "repeat")
+    what = f"{repeats} of {body.recipe} at scale {body.scale}: {listed(spreads)}"
+    return [line("Noise floor", clause(sentence(what), facts.noise_floor.sources))]
+
+
+def _power(facts: ExperimentFacts) -> list[Line]:
+    """Return what the rule is expected to say; nothing where that was never computed.
+
+    Where an amendment gives no chances of its own, those of the registration stand as outdated.
+    """
+    stated = facts.registration
+    outdated = ""
+    if stated is not None and stated.value.power is None and facts.course.amendments:
+        stated, outdated = facts.original, " (of the rule as first registered, not as amended)"
+    if stated is None or stated.value.power is None:
+        return []
+    power, sources = stated.value.power, stated.sources
     told = listed([f"{outcome} {percent(chance, 0)}" for outcome, chance in power.chances.items()])
     text = (
         f"if the improvement is truly {signed(power.effect)}: {told}; seeds of an arm vary by "
         f"{significant(power.noise_sd)} ({power.noise_source})"
     )
-    return [line("Expected of the rule", clause(sentence(text), sources))]
+    return [line("Expected of the rule", clause(sentence(f"{text}{outdated}"), sources))]
 
 
 def _divergence(proposal: Proposal) -> str:
@@ -181,12 +224,16 @@ def _design(proposal: Proposal, sources: tuple[Source, ...]) -> list[Line]:
     )
     metric = proposal.measures.primary.metric
     guess = with_unit(signed(proposal.promotion.forecast.expected_improvement), metric)
+    at_most = "" if len(proposal.decision.looks) == 1 else "At most "
     found = [
         line("Manipulated", clause(sentence(listed(design.manipulated)), sources)),
         line("Held fixed", clause(sentence("; ".join(design.held_fixed)), sources)),
         line("Control arm", clause(sentence(design.control_arm), sources)),
         line("Ladder", clause(f"Scales {listed(design.scales)}.", sources)),
-        line("Repeats", clause(f"{count(design.seeds, 'seed')} an arm at full scale.", sources)),
+        line(
+            "Repeats",
+            clause(f"{at_most}{count(design.seeds, 'seed')} an arm at full scale.", sources),
+        ),
         line("Search", clause(search, sources)),
         line("Budget", clause(sentence(budget), sources)),
         line("Proposer’s own guess", clause(f"Improvement {guess}.", sources)),

@@ -121,15 +121,18 @@ def record_section(facts: ExperimentFacts) -> Section:
 
 
 def _entries(facts: ExperimentFacts) -> Entries:
+    """Return the experiment's entries, and the noise floor that it names under another subject."""
+    floor = facts.noise_floor.sources if facts.noise_floor else ()
+    found = {source.sequence: source for source in (*floor, *map(source_of, facts.entries))}
     rows = [
         Row(
             cells=(
-                f"{entry.time[:10]} {clock_time(entry.time)}",
-                entry.kind.replace("_", " "),
-                entry.actor,
+                f"{source.time[:10]} {clock_time(source.time)}",
+                source.kind.replace("_", " "),
+                source.actor,
             ),
-            sources=(source_of(entry),),
+            sources=(source,),
         )
-        for entry in facts.entries
+        for _, source in sorted(found.items())
     ]
     return Entries(rows=tuple(rows))

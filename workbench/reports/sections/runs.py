@@ -1,7 +1,9 @@
 """What ran at full scale, and everything that happened, in order."""
 
+from workbench.reports.blinding import hides_outcomes, openings
 from workbench.reports.blocks import (
     Logbook,
+    Paragraph,
     Row,
     Section,
     Table,
@@ -111,9 +113,27 @@ def timeline_section(facts: ExperimentFacts) -> Section:
 
 
 def curves_section(facts: ExperimentFacts) -> Section:
-    """Return training and validation curves."""
+    """Return training and validation curves; before the verdict only what an exposure opened."""
     metric = facts.proposal.measures.primary.metric if facts.proposal else "bpb_macro"
     pictures = [picture(loss_curves(facts)), picture(validation_curves(facts, metric))]
-    if not any(pictures):
+    told = [_hidden_curves(facts)] if hides_outcomes(facts) and run_lineages(facts) else []
+    if not any(pictures) and not told:
         return section("curves", "Curves", [say("No full-scale run has a recorded curve.")])
-    return section("curves", "Curves", pictures)
+    return section("curves", "Curves", [*told, *pictures])
+
+
+def _hidden_curves(facts: ExperimentFacts) -> Paragraph:
+    """Return why curves are missing, and who opened those that are not."""
+    opened = openings(facts)
+    number = facts.experiment[:4]
+    text = (
+        "Curves by arm are outcomes and hidden until the verdict. How the runs are doing is told "
+        f"by workbench health {number}; workbench outcomes {number} opens the values, on record."
+    )
+    if opened:
+        who = listed(list(dict.fromkeys(exposure.value.by for exposure in opened)))
+        text = (
+            f"There is no verdict yet. Shown is what {who} opened: the curves of the attempts that "
+            "had ended by then."
+        )
+    return say(text, [source for exposure in opened for source in exposure.sources])

@@ -32,6 +32,7 @@ from workbench.reports.quantities import (
     signed,
     unit_of,
 )
+from workbench.reports.screening import screening_sentence
 from workbench.reports.shortcomings import control_trial_value
 
 LONG = 24
@@ -175,6 +176,7 @@ def _promotion(promotion: Cited[Promotion] | None) -> list[Block | None]:
     if promotion is None:
         return []
     body = promotion.value
+    screened = screening_sentence(body.candidates)
     chosen = "No candidate was promoted." if body.chosen == "none" else f"Promoted: {body.chosen}."
     return [
         Heading(text="Promotion"),
@@ -196,6 +198,7 @@ def _promotion(promotion: Cited[Promotion] | None) -> list[Block | None]:
             [_candidate_row(c, body.chosen, promotion) for c in body.candidates],
             numeric=(1, 2, 3, 4, 5, 6),
         ),
+        say(screened, promotion.sources, quiet=True) if screened else None,
         table(
             "Keys that differ between proxy and full scale.",
             ["Key", "Proxy", "Full scale", "Explained by"],

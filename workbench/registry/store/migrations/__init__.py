@@ -19,6 +19,8 @@ def migrate(url: str, connected: Callable[[], Any], *, found: int) -> None:
         url: names the dialect and the driver.
         connected: returns a new connection of that driver.
         found: schema version that is there, 0 for none.
+
+    Errors of the driver are raised as the driver's own.
     """
     engine = sa.create_engine(url, creator=connected, poolclass=StaticPool)
     if engine.dialect.name == "sqlite":
@@ -33,6 +35,8 @@ def migrate(url: str, connected: Callable[[], Any], *, found: int) -> None:
                 # A store from before there were revisions knows its version by itself.
                 command.stamp(config, "1")
             command.upgrade(config, "head")
+    except sa.exc.DBAPIError as error:
+        raise error.orig or error from error
     finally:
         engine.dispose()
 
