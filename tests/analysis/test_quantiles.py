@@ -47,7 +47,9 @@ def test_beta_quantile_is_where_the_distribution_has_the_value(
 ) -> None:
     found = beta_quantile(a, b, below)
     assert 0 <= found <= 1
-    assert float(betainc(a, b, found)) == pytest.approx(below, rel=1e-9)
+    # Near 1 the value changes by more than its error from one double to the next.
+    before, after = (float(betainc(a, b, math.nextafter(found, end))) for end in (0, 1))
+    assert before * (1 - 1e-9) <= below <= after * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 2, 30, 31, 100, 3000])

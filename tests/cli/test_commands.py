@@ -332,6 +332,8 @@ def test_verdict_prints_rule_estimate_interval_and_n(
     assert "control n=3, treatment n=3" in said.out
     assert "welch_t fixed(3), two one-sided bounds at alpha 0.05" in said.out
     assert "registered action" in said.out
+    told = [line for line in said.out.splitlines() if line.startswith(("Claimed", "Seen", "With"))]
+    assert [line.split()[0] for line in told] == ["Claimed", "Seen", "With"]
 
 
 def test_chronicle_is_the_same_bytes_again(decided_lab: LabFolder, workbench: Command) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.labs import SUBJECT, LabFolder
-from workbench.experiments.filing import propose
 from workbench.experiments.health import ExperimentHealth
+from workbench.experiments.proposing import propose
 from workbench.layout import Layout
 from workbench.registry.entries import DataState
 from workbench.registry.ledger import Ledger

@@ -9,7 +9,8 @@ import pytest
 
 from workbench.errors import Fault, InvalidFileError, NotFoundError
 from workbench.experiments.checking import Checked, check
-from workbench.experiments.filing import propose, register
+from workbench.experiments.filing import register
+from workbench.experiments.proposing import propose
 from workbench.layout import Layout
 from workbench.proxies.recipe import dotted
 from workbench.proxies.recipe_faults import config_keys

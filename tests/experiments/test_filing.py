@@ -10,7 +10,8 @@ import pytest
 
 from workbench.errors import ConflictError, InvalidFileError, NotFoundError, NotRegisteredError
 from workbench.experiments.checking import check
-from workbench.experiments.filing import freeze, propose, register
+from workbench.experiments.filing import freeze, register
+from workbench.experiments.proposing import propose
 from workbench.experiments.registered import registered
 from workbench.layout import Layout
 from workbench.registry.entries import Anchor, Body, CodeState, DataState, Registration

@@ -10,9 +10,9 @@ from tests.labs import SUBJECT, LabFolder
 from tests.reports.sample import registration
 from workbench.errors import InvalidFileError, NotFoundError
 from workbench.experiments.checking import check
-from workbench.experiments.filing import propose
 from workbench.experiments.noise import Noise
 from workbench.experiments.power_report import PowerReport, power_report
+from workbench.experiments.proposing import propose
 from workbench.layout import Layout
 from workbench.registry.entries import StatedPower
 

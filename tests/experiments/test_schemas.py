@@ -12,7 +12,7 @@ import pytest
 
 from workbench.canonical import Json
 from workbench.errors import ConflictError, NotFoundError
-from workbench.experiments.filing import propose
+from workbench.experiments.proposing import propose
 from workbench.experiments.schemas import (
     DIALECT,
     DOCUMENTS,

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.experiments.conftest import OWNED_UP
 from tests.labs import SUBJECT, LabFolder
 from workbench.errors import NotFoundError
 from workbench.reports.audit import audit_claims
 from workbench.reports.verification import verify_published
+from workbench.scaffold.demo import with_lines
 
 
 def test_lines_name_every_check_and_end_with_the_verdict(decided_lab: LabFolder) -> None:
@@ -48,6 +50,9 @@ def test_changes_of_a_registration_and_what_came_before_it_are_told(
 
 
 def test_exploring_before_a_registration_is_told_with_it(filed_lab: LabFolder) -> None:
+    file = filed_lab.root / "experiments" / SUBJECT / "proposal.md"
+    file.write_text(with_lines(file.read_text("utf-8"), OWNED_UP), "utf-8")
+    filed_lab.commit()
     lab = filed_lab.open()
     lab.sweep("1", exploratory=True)
     lab.register("1")

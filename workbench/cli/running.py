@@ -8,7 +8,7 @@ import typer
 
 from workbench.cli import outside_options as others
 from workbench.cli.filing import Number
-from workbench.cli.show import live_progress, print_table, say
+from workbench.cli.show import live_progress, print_table, say, say_wrapped
 
 Exploratory = Annotated[
     bool,
@@ -174,6 +174,8 @@ def _decide(number: str, *, incomplete: bool) -> None:
         entry = lab.verdict(number, incomplete=incomplete, progress=progress)
     _say_deviations(lab.deviations(number, at="verdict"))
     print_verdict(entry)
+    for sentence in lab.verdict_sentences(number):
+        say_wrapped(sentence)
     say(f"Next: workbench chronicle {number}")
 
 

@@ -26,7 +26,7 @@ class Filing(OpenedLab):
         self, title: str, *, owner: str = "", recipe: str | None = None, called: str = ""
     ) -> Path:
         """File a proposal from the scaffold and return its folder."""
-        from workbench.experiments.filing import propose
+        from workbench.experiments.proposing import propose
         from workbench.experiments.schemas import write_editor_schemas
 
         owner = owner or self.settings.actor

@@ -34,6 +34,16 @@ class Reading(OpenedLab):
         recorded = frozenset(entry.subject for entry in source.entries())
         return joined_statuses(present, before, recorded)
 
+    def verdict_sentences(self, number: str) -> list[str]:
+        """Return an experiment's verdict in three sentences; none while there is none to tell."""
+        from workbench.reports.facts import experiment_facts
+        from workbench.reports.rulings import rulings_of, verdict_explained
+
+        facts = experiment_facts(self.source(), self.layout.experiment(number).name)
+        rulings = rulings_of(facts)
+        told = verdict_explained(facts.verdict.value, rulings[0]) if facts.verdict else None
+        return [told.claimed, told.seen, told.otherwise] if told else []
+
     def next_command(self, number: str) -> str:
         """Return what comes next of an experiment; empty where nothing does: it was withdrawn."""
         name = self.layout.experiment(number).name

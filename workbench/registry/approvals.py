@@ -72,8 +72,8 @@ def approval_rule(required: int, reviewers: Mapping[str, str]) -> ApprovalRule |
     if not 0 <= required <= len(keys):
         raise InvalidFileError(
             f"approvals_required {required} in workbench.toml, but {len(keys)} reviewers are named",
-            remedy="name more in [reviewers], or write a smaller number; each key comes from "
-            "workbench keys new NAME",
+            remedy="name more in [reviewers], or write a smaller number; a reviewer makes a key "
+            "with workbench keys new NAME",
         )
     if not required:
         return None

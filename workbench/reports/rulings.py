@@ -182,3 +182,19 @@ def explained(
     if void_reasons:
         judged = replace(judged, outcome="void", reason="; ".join(void_reasons))
     return explain(ruling.rule, judged, metric=ruling.result.metric, breached=breached)
+
+
+def verdict_explained(body: Verdict, ruling: Ruling) -> Explanation | None:
+    """Return a verdict in three sentences: claimed, seen, and what would have changed it.
+
+    Args:
+        body: The verdict.
+        ruling: Its first claim, which the registered actions follow.
+    """
+    breached = [rail.metric for rail in body.guardrails if not rail.held]
+    void = body.void_reasons if body.outcome == "void" else ()
+    told = explained(ruling, breached=breached, void_reasons=void)
+    if told is None or body.outcome != "void" or ruling.result.outcome == "void":
+        return told
+    otherwise = "No value could have changed that: what made it void is not in the values."
+    return replace(told, otherwise=otherwise)

@@ -180,14 +180,6 @@ def experiment_statuses(
     return [_status(name, tallies[name], now) for name in sorted(tallies)]
 
 
-def unfinished_experiments(source: LogSource) -> list[str]:
-    """Return the experiments that were registered and came to no end, in their order."""
-    entries = list(source.entries())
-    over = {e.subject for e in entries if e.kind in (Verdict.kind, Withdrawal.kind)}
-    begun = dict.fromkeys(e.subject for e in entries if e.kind == Registration.kind)
-    return sorted(subject for subject in begun if subject not in over)
-
-
 def _status(name: str, tally: _Tally, now: datetime) -> ExperimentStatus:
     stage, detail, command = _stage(tally)
     embargo = next(iter(tally.withholding.open), None)

@@ -34,7 +34,7 @@ from workbench.reports.quantities import (
     unit_of,
     with_unit,
 )
-from workbench.reports.rulings import Ruling, Sighting, explained, rulings_of
+from workbench.reports.rulings import Ruling, Sighting, explained, rulings_of, verdict_explained
 from workbench.reports.status import next_look, sample_sizes
 from workbench.reports.wording import INTERVALS, bound_error, level
 
@@ -98,20 +98,15 @@ def _explanation(
 ) -> Paragraph | None:
     """Return three sentences: what was claimed, what was seen, what would have changed it."""
     body = verdict.value
-    breached = [rail.metric for rail in body.guardrails if not rail.held]
-    void = body.void_reasons if body.outcome == "void" else ()
-    told = explained(rulings[0], breached=breached, void_reasons=void) if rulings else None
+    told = verdict_explained(body, rulings[0]) if rulings else None
     if told is None or facts.registration is None:
         return None
-    otherwise = told.otherwise
-    if body.outcome == "void" and rulings[0].result.outcome != "void":
-        otherwise = "No value could have changed that: what made it void is not in the values."
     seen = rulings[0].last.sources
     return Paragraph(
         clauses=(
             clause(_set(told.claimed), facts.registration.sources),
             clause(_set(told.seen), (*seen, *(s for s in verdict.sources if s not in seen))),
-            clause(_set(otherwise), verdict.sources),
+            clause(_set(told.otherwise), verdict.sources),
         )
     )
 
