@@ -82,12 +82,18 @@ def test_family_bounds_agree_with_the_outcome_and_level() -> None:
     assert [look.judgement.outcome for look in looks.values()] == [
         "supported", "supported", "inconclusive",
     ]  # fmt: skip
-    # Two of three shown, the last of them at α/2; refutation stays at α/3 (nothing refuted).
-    assert looks["big"].judgement.alpha == pytest.approx(0.025)
+    # Two of three shown at once, at α/3; refutation stays at α/3 (nothing refuted).
+    assert looks["big"].judgement.alpha == pytest.approx(0.05 / 3)
+    assert looks["bigger"].judgement.alpha == pytest.approx(0.05 / 3)
     assert looks["none"].judgement.alpha == pytest.approx(0.05 / 3)
     for look in looks.values():
         assert look.judgement.lower is not None
         assert (look.judgement.lower > 0) == (look.judgement.outcome == "supported")
+
+
+def test_family_shows_all_and_its_bounds_keep_the_level_of_their_step() -> None:
+    looks = decide_family({"big": member(4.0, 1), "bigger": member(6.0, 2)}, 5)
+    assert [look.judgement.alpha for look in looks.values()] == [pytest.approx(0.025)] * 2
 
 
 def test_family_refutes_at_its_own_level() -> None:

@@ -1,14 +1,16 @@
 """Registered looks: what runs before each, what it sees, and when it ends."""
 
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.labs import SUBJECT, LabFolder, filed
-from workbench.errors import ConflictError
+from workbench.errors import ConflictError, IntegrityError
 from workbench.experiments import evidence, looks, sealed_evaluation
 from workbench.experiments.promotion import promotion_body
 from workbench.experiments.sealed_evaluation import SealedScores
@@ -224,16 +226,89 @@ def test_verdict_between_looks_is_void_and_keeps_what_was_seen(
         group_lab.open().run("1")
     with pytest.raises(ConflictError, match="looks again at 3 seeds an arm"):
         group_lab.open().verdict("1")
+    shutil.rmtree(group_lab.runs("treatment/seed-2") / "checkpoints")
     body = group_lab.open().verdict("1", incomplete=True).body
     assert isinstance(body, Verdict)
     assert (body.outcome, body.look, body.num_seeds) == ("void", 1, 2)
-    assert body.void_reasons == ["the registered look at 3 seeds an arm was never made"]
+    assert body.void_reasons[:2] == [
+        "the registered look at 3 seeds an arm was never made",
+        "the final checkpoint of treatment/seed-2 is none that verifies, the ledger has "
+        + group_lab.bodies("run_ended")[-1].checkpoint_sha256,
+    ]
+    assert group_lab.open().verify().passed
     assert body.estimate == pytest.approx(0.1)
     assert len(group_lab.bodies("exposure")) == 1
     # Nothing runs after a verdict.
     started = kinds(group_lab).count("run_started")
     group_lab.open().run("1")
     assert kinds(group_lab).count("run_started") == started
+
+
+def _killed_in_its_look(lab: LabFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a look of which only the exposure is on record."""
+
+    def die(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sealed_evaluation, "load_weights", die)
+        with pytest.raises(KeyboardInterrupt):
+            lab.open().run("1")
+
+
+def test_look_that_can_be_finished_is_not_given_up(
+    group_lab: LabFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _killed_in_its_look(group_lab, monkeypatch)
+    with pytest.raises(ConflictError, match="it can be made, and is not given up") as refused:
+        group_lab.open().verdict("1", incomplete=True)
+    assert refused.value.remedy == "workbench run 0001"
+    assert group_lab.bodies("verdict") == []
+
+
+def test_look_that_was_cut_short_and_cannot_be_finished_is_told_and_verifies(
+    group_lab: LabFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _killed_in_its_look(group_lab, monkeypatch)
+    shutil.rmtree(group_lab.runs("treatment/seed-1") / "checkpoints")
+    with pytest.raises(IntegrityError, match="final checkpoint of treatment/seed-1"):
+        group_lab.open().run("1")
+    verdict = group_lab.open().verdict("1", incomplete=True)
+    (exposure,) = group_lab.entries("exposure")
+    body = verdict.body
+    assert isinstance(body, Verdict)
+    assert body.outcome == "void"
+    assert "final checkpoint of treatment/seed-1" in body.void_reasons[1]
+    assert body.void_reasons[2].startswith(
+        f"the sealed test split was opened (entry {exposure.sequence})"
+    )
+    assert exposure.leaf in verdict.refs
+    report = group_lab.open().verify()
+    assert report.passed, [finding.detail for finding in report.claims if not finding.passed]
+
+
+def test_checkpoints_of_runs_that_were_read_are_not_needed_again(
+    group_lab: LabFolder, scripted: Scripted
+) -> None:
+    scripted(OPEN)
+    taken: list[Path] = []
+    take = looks.LookBook.take
+
+    def lose(self: looks.LookBook, num_seeds: int) -> Entry:
+        entry = take(self, num_seeds)
+        for arm in ("control", "treatment"):
+            taken.append(group_lab.runs(f"{arm}/seed-0") / "checkpoints")
+            shutil.rmtree(taken[-1], ignore_errors=True)
+        return entry
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(looks.LookBook, "take", lose)
+        report = group_lab.open().run("1")
+    assert taken
+    assert [line.num_seeds for line in report.looks] == [2, 3, 4]
+    body = group_lab.open().verdict("1").body
+    assert isinstance(body, Verdict)
+    assert body.outcome == "inconclusive"
 
 
 def test_void_look_ends_it_and_opens_nothing(

@@ -52,7 +52,7 @@ def decide_family(
     _check_family(members)
     steps = {side: _step(members, side, num_seeds, most) for side in ("supported", "refuted")}
     return {
-        name: _decided(member, steps["supported"], steps["refuted"], num_seeds, most)
+        name: _decided(name, member, steps["supported"], steps["refuted"], num_seeds, most)
         for name, member in members.items()
     }
 
@@ -61,23 +61,31 @@ def decide_family(
 class _Step:
     """Where the step-down of one side ended: shares of α."""
 
-    shown: float
-    """At which the last claims were shown: α / (m - R + 1); α / m where none was."""
+    shown: Mapping[str, float]
+    """By claim that was shown, the share at which it was: α / (m - R) with the R before it."""
     open: float
-    """At which no further one is: α / (m - R)."""
+    """At which no further one is."""
 
 
 def _step(members: Mapping[str, Comparison], side: Side, num_seeds: int, most: int | None) -> _Step:
-    shown = 0
+    shown: dict[str, float] = {}
     while True:
-        share = 1 / max(1, len(members) - shown)
-        found = sum(
-            _shows(member, decide_look(member, num_seeds, most=most, share=share).judgement, side)
-            for member in members.values()
-        )
-        if found == shown:
-            return _Step(shown=1 / min(len(members), len(members) - shown + 1), open=share)
-        shown = found
+        share = 1 / max(1, len(members) - len(shown))
+        found = [
+            name
+            for name, member in members.items()
+            if name not in shown
+            and _shows(
+                member, decide_look(member, num_seeds, most=most, share=share).judgement, side
+            )
+        ]
+        if not found:
+            return _Step(shown=shown, open=share)
+        shown |= dict.fromkeys(found, share)
+
+
+def _at(member: Comparison, share: float, num_seeds: int, most: int | None) -> Look:
+    return decide_look(member, num_seeds, most=most, share=share)
 
 
 def _shows(member: Comparison, judgement: Judgement, side: Side) -> bool:
@@ -90,16 +98,21 @@ def _shows(member: Comparison, judgement: Judgement, side: Side) -> bool:
 
 
 def _decided(
-    member: Comparison, support: _Step, refutation: _Step, num_seeds: int, most: int | None
+    name: str,
+    member: Comparison,
+    support: _Step,
+    refutation: _Step,
+    num_seeds: int,
+    most: int | None,
 ) -> Look:
     def at(share: float) -> Look:
-        return decide_look(member, num_seeds, most=most, share=share)
+        return _at(member, share, num_seeds, most)
 
     # Refutation takes precedence, as in a single claim.
-    if _shows(member, at(refutation.shown).judgement, "refuted"):
-        return _with_outcome(at(refutation.shown), "refuted")
-    if _shows(member, at(support.shown).judgement, "supported"):
-        return _with_outcome(at(support.shown), "supported")
+    if name in refutation.shown:
+        return _with_outcome(at(refutation.shown[name]), "refuted")
+    if name in support.shown:
+        return _with_outcome(at(support.shown[name]), "supported")
     return at(min(support.open, refutation.open))
 
 

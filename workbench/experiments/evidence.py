@@ -1,6 +1,6 @@
 """The finished runs that a look or a verdict rests on, and what stands in the way of judging."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,7 @@ class Evidence:
     """The finished runs of the first seeds and what stands in the way of judging them."""
 
     states: tuple[FinalState, ...]
+    """Of the runs that no earlier look has read."""
     histories: Mapping[str, RunHistory]
     void_reasons: tuple[str, ...]
     """Why there is nothing to judge; the sealed split then stays shut."""
@@ -48,13 +49,16 @@ class Evidence:
         return [entry.leaf for entry in ends if entry]
 
 
-def gathered(bench: Bench, num_seeds: int, *, incomplete: bool) -> Evidence:
+def gathered(
+    bench: Bench, num_seeds: int, *, incomplete: bool, read: Collection[str] = ()
+) -> Evidence:
     """Return the runs of each arm's first ``num_seeds`` seeds.
 
     Args:
         bench: The experiment.
         num_seeds: Seeds an arm.
         incomplete: Missing and damaged runs are a reason for void instead of a refusal.
+        read: Runs whose values an earlier look recorded; their checkpoints are not needed again.
 
     Raises:
         ConflictError: runs are missing.
@@ -69,7 +73,8 @@ def gathered(bench: Bench, num_seeds: int, *, incomplete: bool) -> Evidence:
             remedy=f"workbench run {bench.plan.subject[:4]}   (or --incomplete: void by the rule)",
         )
     finished = {run: found[run] for run in wanted if run not in missing}
-    states, damaged = _final_states(finished, bench.folder, tolerate=incomplete)
+    unread = {run: history for run, history in finished.items() if run not in read}
+    states, damaged = _final_states(unread, bench.folder, tolerate=incomplete)
     diverged = [run for run, history in finished.items() if _outcome(history) == "diverged"]
     reasons = [f"run {run} is missing" for run in missing]
     reasons += damaged

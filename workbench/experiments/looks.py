@@ -7,14 +7,15 @@ from workbench.analysis import looks as numbers
 from workbench.analysis.claims import Judgement
 from workbench.analysis.looks import Measured
 from workbench.analysis.registered import ByArm, Decision, JointLook
-from workbench.errors import IntegrityError
+from workbench.errors import ConflictError, IntegrityError
 from workbench.experiments.evidence import ARMS, Bench, Evidence, gathered
 from workbench.experiments.floors import noise_floors
 from workbench.experiments.plan import ExperimentPlan
 from workbench.experiments.promotion import promotion_body
 from workbench.experiments.sealed_evaluation import sealed_scores
 from workbench.experiments.summaries import LookLine
-from workbench.registry.entries import ClaimResult, Look, SeedValue, Verdict
+from workbench.registry.entries import ClaimResult, Exposure, Look, SeedValue, Verdict
+from workbench.registry.exposures import untold_reason
 from workbench.registry.log import Entry, LogSource
 from workbench.registry.proposal import RegisteredClaim
 
@@ -100,11 +101,12 @@ class LookBook:
             IntegrityError: a checkpoint or the test split is not what it was.
         """
         bench, past = self.bench, self.past()
-        evidence = gathered(bench, num_seeds, incomplete=incomplete)
-        bench.begin()
         seen = _seen(past)
-        new = [state for state in evidence.states if state.run not in seen]
-        exposure = None
+        evidence = gathered(bench, num_seeds, incomplete=incomplete, read=seen)
+        untold = self._untold(seen) if evidence.void_reasons else []
+        bench.begin()
+        new = evidence.states
+        exposure = untold[0] if untold else None
         metrics: dict[str, Mapping[str, float]] = {run: seen[run].metrics for run in seen}
         if new and not evidence.void_reasons:
             promotion = promotion_body(bench.promotion)
@@ -115,26 +117,41 @@ class LookBook:
             exposure = sealed.exposure
             metrics |= sealed.metrics
         values = {arm: self._values(arm, evidence, metrics) for arm in ARMS}
-        body = self._body(num_seeds, values, evidence.void_reasons, past)
+        reasons = [*evidence.void_reasons, *map(_untold_reason, untold)]
+        body = self._body(num_seeds, values, reasons, past)
         return Looked(body=body, exposure=exposure, evidence=evidence)
 
     def unmade(self, due: int) -> Looked:
         """Return what the looks show that were made, void since the next was not.
 
-        The sealed split is not opened for it.
+        The sealed split is not opened for it. Where a look was cut short after it had opened the
+        split, the verdict says so.
+
+        Raises:
+            ConflictError: everything for the next look is there, so that it can be made.
         """
         past = self.past()
-        num_seeds = body_of(past[-1]).num_seeds if past else due
-        evidence = gathered(self.bench, num_seeds, incomplete=True)
+        seen = _seen(past)
+        evidence = gathered(self.bench, due, incomplete=True, read=seen)
+        if not evidence.void_reasons:
+            raise ConflictError(
+                f"nothing is missing for the look of {self.bench.plan.subject} at {due} seeds an "
+                "arm: it can be made, and is not given up",
+                remedy=f"workbench run {self.bench.plan.subject[:4]}",
+            )
+        untold = self._untold(seen)
         self.bench.begin()
-        reason = f"the registered look at {due} seeds an arm was never made"
+        reasons = [
+            f"the registered look at {due} seeds an arm was never made",
+            *evidence.void_reasons,
+            *map(_untold_reason, untold),
+        ]
         if past:
-            body = body_of(past[-1]).model_copy(update={"void_reasons": [reason]})
+            body = body_of(past[-1]).model_copy(update={"void_reasons": reasons})
         else:
-            reasons = [reason, *evidence.void_reasons]
             values = {arm: self._values(arm, evidence, {}) for arm in ARMS}
-            body = self._body(num_seeds, values, reasons, past)
-        return Looked(body=body, exposure=None, evidence=evidence)
+            body = self._body(due, values, reasons, past)
+        return Looked(body=body, exposure=untold[0] if untold else None, evidence=evidence)
 
     def made(self) -> Looked:
         """Return the last look that was made, as a verdict takes it: nothing is read again.
@@ -142,10 +159,22 @@ class LookBook:
         Raises:
             IndexError: none was made.
         """
-        body = body_of(self.past()[-1])
-        evidence = gathered(self.bench, body.num_seeds, incomplete=True)
+        past = self.past()
+        body = body_of(past[-1])
+        evidence = gathered(self.bench, body.num_seeds, incomplete=True, read=_seen(past))
         self.bench.begin()
         return Looked(body=body, exposure=None, evidence=evidence)
+
+    def _untold(self, seen: Mapping[str, SeedValue]) -> list[Entry]:
+        """Return the openings of the sealed split of which no look tells: it was cut short."""
+        found = self.bench.ledger.entries(kind=Exposure.kind, subject=self.bench.plan.subject)
+        return [
+            entry
+            for entry in found
+            if isinstance(entry.body, Exposure)
+            and entry.body.what == "sealed_test"
+            and not set(entry.body.runs) <= seen.keys()
+        ]
 
     def _values(
         self, arm: str, evidence: Evidence, metrics: Mapping[str, Mapping[str, float]]
@@ -299,6 +328,10 @@ def measured_of(values: Values, metric: str) -> ByArm:
         ]
         for arm, seeds in values.items()
     }
+
+
+def _untold_reason(exposure: Entry) -> str:
+    return untold_reason(exposure.sequence)
 
 
 def _seen(past: Sequence[Entry]) -> dict[str, SeedValue]:

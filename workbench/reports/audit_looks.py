@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.registry.entries import Exposure, Look, RunStarted, SeedValue, Verdict
+from workbench.registry.exposures import untold_reason
 from workbench.reports.claim import Claim, seeds_of
 from workbench.reports.facts import Cited, ExperimentFacts
 from workbench.reports.lineage import run_lineages
@@ -18,6 +19,8 @@ class _Reading:
     num_seeds: int | None
     """Seeds an arm that had run for it; None for all there are."""
     is_void: bool
+    reasons: tuple[str, ...]
+    """Why it is void."""
     seeds: tuple[SeedValue, ...]
 
     @property
@@ -33,6 +36,7 @@ def _readings(claim: Claim) -> list[_Reading]:
             place=look.sources[0].sequence,
             num_seeds=look.value.num_seeds,
             is_void=bool(look.value.void_reasons),
+            reasons=tuple(look.value.void_reasons),
             seeds=tuple(seed for seeds in look.value.values.values() for seed in seeds),
         )
         for look in claim.facts.looks
@@ -43,6 +47,7 @@ def _readings(claim: Claim) -> list[_Reading]:
         place=verdict.sources[0].sequence,
         num_seeds=None,
         is_void=verdict.value.outcome == "void",
+        reasons=tuple(verdict.value.void_reasons),
         seeds=tuple(seeds_of(verdict.value)),
     )
     return [*found, last]
@@ -80,6 +85,9 @@ def _opening_faults(
     for exposure in opened:
         place, runs = exposure.sources[0].sequence, set(exposure.value.runs)
         if runs and not fresh:
+            # A look that was cut short and given up: it is said, and nothing is claimed.
+            if reading.is_void and untold_reason(place) in reading.reasons:
+                continue
             yield f"the sealed test split was opened (entry {place}) and {reading.name} tells "
             "no value of it"
         elif runs != fresh:
