@@ -95,13 +95,25 @@ def test_explanation_of_a_breached_guardrail() -> None:
 
 
 def test_explanation_without_bounds_says_so() -> None:
-    rule = Rule.parse("superior(0) paired_t anytime alpha 0.05 holm")
+    rule = Rule.parse("superior(0) paired_t anytime alpha 0.05")
     found = judge_by(rule, [1.0, 2.0], [0.5, 1.0], direction="minimize", alpha=0.05)
     text = explain(rule, found, metric="loss")
     assert "no lower bound and no upper bound by the anytime t" in text.seen
     assert turning_points(rule, found) == []
     assert text.otherwise.startswith("More seeds would give bounds")
+
+
+def test_claim_of_a_family_has_no_single_turning_point() -> None:
+    rule = Rule.parse("superior(0.002) welch_t fixed(5) alpha 0.05 holm")
+    text = explain(rule, judged(rule), metric="loss")
     assert "family corrected by Holm" in text.claimed
+    assert text.otherwise == (
+        "No single improvement can be given at which it would turn, because its level hangs on "
+        "what the family's other claims show."
+    )
+    assert turning_points(rule, judged(rule)) == []
+    void = replace(judged(rule), outcome="void")
+    assert explain(rule, void, metric="loss").otherwise.startswith("Only complete, finite")
 
 
 def test_explanation_names_the_guards_fallback() -> None:

@@ -95,6 +95,12 @@ def _otherwise(rule: Rule, judgement: Judgement, breached: Sequence[str]) -> str
         return "Only complete, finite and varying values of all registered seeds could be judged."
     if breached and judgement.outcome == "supported":
         return "Without the breach it would have been supported."
+    if rule.multiplicity == "holm":
+        # Each side was judged at a level of its own, and the recorded bounds are at one of them.
+        return (
+            "No single improvement can be given at which it would turn, because its level hangs "
+            "on what the family's other claims show."
+        )
     if judgement.estimate is None or judgement.lower is None or judgement.upper is None:
         return "More seeds would give bounds; with these no value could show anything."
     down, up = judgement.estimate - judgement.lower, judgement.upper - judgement.estimate
@@ -106,8 +112,11 @@ def _otherwise(rule: Rule, judgement: Judgement, breached: Sequence[str]) -> str
 def turning_points(rule: Rule, judgement: Judgement) -> list[float]:
     """Return the improvements at which the outcome would change, rising, with these bounds' widths.
 
-    Empty where there are no bounds.
+    Empty where there are no bounds, and in a family, where each side has a level of its own, which
+    hangs on what the other claims show.
     """
+    if rule.multiplicity == "holm":
+        return []
     if judgement.estimate is None or judgement.lower is None or judgement.upper is None:
         return []
     down, up = judgement.estimate - judgement.lower, judgement.upper - judgement.estimate
