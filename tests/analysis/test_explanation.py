@@ -1,5 +1,6 @@
 """An explanation says three things, and its thresholds really change the verdict."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -95,13 +96,25 @@ def test_explanation_of_a_breached_guardrail() -> None:
 
 
 def test_explanation_without_bounds_says_so() -> None:
-    rule = Rule.parse("superior(0) paired_t anytime alpha 0.05 holm")
+    rule = Rule.parse("superior(0) paired_t anytime alpha 0.05")
     found = judge_by(rule, [1.0, 2.0], [0.5, 1.0], direction="minimize", alpha=0.05)
     text = explain(rule, found, metric="loss")
     assert "no lower bound and no upper bound by the anytime t" in text.seen
     assert turning_points(rule, found) == []
     assert text.otherwise.startswith("More seeds would give bounds")
+
+
+def test_claim_of_a_family_has_no_single_turning_point() -> None:
+    rule = Rule.parse("superior(0.002) welch_t fixed(5) alpha 0.05 holm")
+    text = explain(rule, judged(rule), metric="loss")
     assert "family corrected by Holm" in text.claimed
+    assert text.otherwise == (
+        "No single improvement can be given at which it would turn, because its level hangs on "
+        "what the family's other claims show."
+    )
+    assert turning_points(rule, judged(rule)) == []
+    void = replace(judged(rule), outcome="void")
+    assert explain(rule, void, metric="loss").otherwise.startswith("Only complete, finite")
 
 
 def test_explanation_names_the_guards_fallback() -> None:
@@ -126,3 +139,57 @@ def test_equivalence_that_no_estimate_could_show_says_so() -> None:
     assert "no improvement could have supported it" in explain(
         rule, judged(rule), metric="loss"
     ).otherwise  # fmt: skip
+
+
+@pytest.mark.parametrize("margin", [0.0002, 0.002, 0.02])
+@pytest.mark.parametrize("shift", [-0.05, -0.0115, -0.00974, 0.0])
+def test_every_region_that_is_named_of_an_equivalence_has_its_outcome(
+    margin: float, shift: float
+) -> None:
+    rule = Rule.parse(f"equivalent({margin}) welch_t fixed(5) alpha 0.05")
+    base = judged(rule, shift)
+    assert base.estimate is not None
+    told = explain(rule, base, metric="loss").otherwise
+    number = r"([+-][\d.e-]+\d)"
+    regions = {
+        "refuted": re.findall(rf"below {number} or above {number} would have refuted", told),
+        "supported": re.findall(rf"between {number} and {number} would have supported", told),
+        "inconclusive": [
+            region
+            for part in re.findall(r"[^;]+ would be open", told)
+            for region in re.findall(rf"from {number} to {number}", part)
+        ],
+    }
+    possible = {"refuted", "inconclusive"} | ({"supported"} if margin > 0.0002 else set())
+    assert {outcome for outcome, found in regions.items() if found} == possible - {base.outcome}
+    for outcome, found in regions.items():
+        for low, high in ((float(a), float(b)) for a, b in found):
+            step = (high - low) / 1000
+            inside = [low + step, high - step]
+            at = [low - step, high + step] if outcome == "refuted" else [*inside, (low + high) / 2]
+            assert {judged(rule, shift + one - base.estimate).outcome for one in at} == {outcome}
+
+
+def test_supported_equivalence_names_what_would_be_open() -> None:
+    rule = Rule.parse("equivalent(0.02) welch_t fixed(5) alpha 0.05")
+    assert explain(rule, judged(rule, -0.00974), metric="loss").otherwise == (
+        "With this spread and these seeds, an improvement below -0.02091 or above +0.02091 would "
+        "have refuted it; one from -0.02091 to -0.01909 or from +0.01909 to +0.02091 would be open."
+    )
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("shift", [-0.02, -0.0095, -0.0085, 0.0])
+def test_first_condition_says_what_it_is_of(claim: str, shift: float) -> None:
+    rule = Rule.parse(f"{claim} welch_t fixed(5) alpha 0.05")
+    told = explain(rule, judged(rule, shift), metric="loss").otherwise
+    assert told.startswith("With this spread and these seeds, ")
+    assert "an improvement" in told.split(" one ")[0]
+
+
+def test_superiority_by_no_margin_is_claimed_at_all() -> None:
+    rule = Rule.parse("superior(0) welch_t fixed(5) alpha 0.05")
+    claimed = explain(rule, judged(rule), metric="loss").claimed
+    assert claimed.startswith(
+        "Claimed was that the treatment's loss is better than the control's at all (rule:"
+    )

@@ -274,6 +274,14 @@ def test_level_keeps_the_digits_that_tell_a_look_from_another(alpha: float, show
     assert level(alpha) == f"{shown}\u202f%"
 
 
+@pytest.mark.parametrize(
+    ("alpha", "shown"),
+    [(1e-7, "α = 1e-07"), (1e-20, "α = 1e-20"), (4e-6, "α = 4e-06"), (1e-5, "99.999\u202f%")],
+)
+def test_level_is_never_rounded_to_certainty(alpha: float, shown: str) -> None:
+    assert level(alpha).replace("\u00a0", " ") == shown
+
+
 def hostile_look(body: Look) -> Look:
     results = [
         result.model_copy(

@@ -95,6 +95,16 @@ def test_strip_shows_the_outcomes_of_other_improvements_in_order(
     assert figure.alt.count("The rule turns at") == 1
 
 
+def test_claims_of_a_family_have_no_strip() -> None:
+    log = story(family=True, stopping="fixed(5)", seeds=5).decided()
+    for claim in range(3):
+        figure = drawn(log, claim=claim)
+        assert figure is not None
+        assert 'class="zone' not in figure.wide
+        assert "strip" not in figure.caption
+        assert "The rule turns at" not in figure.alt
+
+
 def test_bound_that_does_not_exist_is_an_open_end() -> None:
     log = story(interval="paired_t", stopping="anytime", seeds=6, effect=0.02).decided()
     nothing = {"lower": None, "upper": None}

@@ -53,6 +53,8 @@ def explain(
 
 def _claimed(rule: Rule, metric: str) -> str:
     claim = _CLAIMED[rule.claim_kind].format(margin=f"{rule.margin:g}")
+    if rule.claim_kind == "superior" and rule.margin == 0:
+        claim = "better than the control's at all"
     family = ", in a family corrected by Holm" if rule.multiplicity == "holm" else ""
     return (
         f"Claimed was that the treatment's {metric} is {claim} (rule: {rule.text}, alpha on each "
@@ -95,19 +97,30 @@ def _otherwise(rule: Rule, judgement: Judgement, breached: Sequence[str]) -> str
         return "Only complete, finite and varying values of all registered seeds could be judged."
     if breached and judgement.outcome == "supported":
         return "Without the breach it would have been supported."
+    if rule.multiplicity == "holm":
+        # Each side was judged at a level of its own, and the recorded bounds are at one of them.
+        return (
+            "No single improvement can be given at which it would turn, because its level hangs "
+            "on what the family's other claims show."
+        )
     if judgement.estimate is None or judgement.lower is None or judgement.upper is None:
         return "More seeds would give bounds; with these no value could show anything."
     down, up = judgement.estimate - judgement.lower, judgement.upper - judgement.estimate
     conditions = _conditions(rule, down, up)
     others = [text for outcome, text in conditions.items() if outcome != judgement.outcome]
-    return f"With this spread and these seeds, {'; '.join(others)}."
+    # Each condition starts with "one", or says that there is none; the first one is introduced.
+    told = "; ".join(others).replace("one ", "an improvement ", 1)
+    return f"With this spread and these seeds, {told}."
 
 
 def turning_points(rule: Rule, judgement: Judgement) -> list[float]:
     """Return the improvements at which the outcome would change, rising, with these bounds' widths.
 
-    Empty where there are no bounds.
+    Empty where there are no bounds, and in a family, where each side has a level of its own, which
+    hangs on what the other claims show.
     """
+    if rule.multiplicity == "holm":
+        return []
     if judgement.estimate is None or judgement.lower is None or judgement.upper is None:
         return []
     down, up = judgement.estimate - judgement.lower, judgement.upper - judgement.estimate
@@ -132,7 +145,7 @@ def _conditions(rule: Rule, down: float, up: float) -> dict[str, str]:
         return _equivalent_conditions(rule.margin, down, up)
     refuted, supported = _one_sided(rule, down, up)
     conditions = {
-        "refuted": f"an improvement below {refuted:+.4g} would have refuted it",
+        "refuted": f"one below {refuted:+.4g} would have refuted it",
         "supported": f"one above {supported:+.4g} would have supported it",
     }
     if refuted < supported:
@@ -142,12 +155,14 @@ def _conditions(rule: Rule, down: float, up: float) -> dict[str, str]:
 
 def _equivalent_conditions(margin: float, down: float, up: float) -> dict[str, str]:
     low, high = down - margin, margin - up
+    bottom, top = -margin - up, margin + down
     conditions = {
-        "refuted": f"an improvement below {-margin - up:+.4g} or above {margin + down:+.4g} would "
-        "have refuted it",
+        "refuted": f"one below {bottom:+.4g} or above {top:+.4g} would have refuted it",
         "supported": f"one between {low:+.4g} and {high:+.4g} would have supported it",
-        "inconclusive": "others would be open",
+        "inconclusive": f"one from {bottom:+.4g} to {low:+.4g} or from {high:+.4g} to {top:+.4g} "
+        "would be open",
     }
     if low >= high:
         conditions["supported"] = "no improvement could have supported it: the bounds are too wide"
+        conditions["inconclusive"] = f"one from {bottom:+.4g} to {top:+.4g} would be open"
     return conditions

@@ -21,9 +21,14 @@ _WHAT_IT_IS = {
 
 
 def level(alpha: float) -> str:
-    """Return ``95 %`` for an error of 0.05, and ``98.3 %`` for a third of it."""
+    """Return ``95 %`` for an error of 0.05, and ``98.3 %`` for a third of it.
+
+    An error so small that its level would be rounded to 100 % is given itself: ``α = 1e-07``.
+    """
     share = (1 - alpha) * 100
     places = next(p for p in range(4) if p == 3 or abs(share - round(share, p)) < 3 * alpha)
+    if round(share, places) >= 100:
+        return f"α\u00a0=\u00a0{alpha:.4g}"
     return f"{number(share, places)}{THIN}%"
 
 
