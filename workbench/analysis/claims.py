@@ -256,12 +256,17 @@ def void_reason(control: Sequence[float], treatment: Sequence[float]) -> str:
 def known_estimate(
     control: Sequence[float], treatment: Sequence[float], direction: Direction
 ) -> float | None:
-    """Return the improvement of the means; none without values or with one that is not finite.
+    """Return the improvement of the means; none without values or where it is not finite.
 
     Raises:
         ValueError: the direction is unknown.
     """
     # The direction is checked even when no estimate exists.
     improvement(0.0, 0.0, direction)
-    finite = control and treatment and all(math.isfinite(v) for v in (*control, *treatment))
-    return improvement(mean(control), mean(treatment), direction) if finite else None
+    if not control or not treatment:
+        return None
+    try:
+        found = improvement(mean(control), mean(treatment), direction)
+    except (OverflowError, ValueError):  # a sum beyond a double, or of opposite infinities
+        return None
+    return found if math.isfinite(found) else None
