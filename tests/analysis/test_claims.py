@@ -190,3 +190,11 @@ def test_judge_any_values_is_consistent(
     assert 1 - stdtr(freedom, (found.upper - found.estimate) / error) == pytest.approx(
         0.05, abs=1e-6
     )
+
+
+def test_judge_arms_equal_but_for_rounding_are_void() -> None:
+    found = judge([0.3, 0.1 + 0.2, 0.3], [0.2, 0.2, 0.3 - 0.1], **RULE)
+    assert (found.outcome, found.lower) == ("void", None)
+    assert "no variation in either arm" in found.reason
+    # What differs by more than rounding is judged.
+    assert judge([0.3, 0.3 + 1e-13, 0.3], [0.2, 0.2, 0.2], **RULE).outcome == "supported"

@@ -96,3 +96,18 @@ def test_rows_without_variation_have_no_bounds() -> None:
         assert np.isnan(found.lower).all()
         assert np.isnan(found.upper).all()
         assert found.estimate[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("bounds", [paired_bounds, anytime_bounds])
+def test_differences_equal_but_for_rounding_have_no_bounds(bounds: object) -> None:
+    control = np.array([[1.1, 2.3, 3.7], [1.0, 2.0, 3.0], [1.1, 2.3, 3.7]])
+    treatment = np.array([[0.8, 2.0, 3.4], [0.5, 1.5, 2.5], [0.8, 2.0, 3.4 + 1e-13]])
+    found = bounds(control, treatment, 0.05)  # type: ignore[operator]
+    assert np.isnan(found.lower).tolist() == [True, True, False]
+
+
+def test_arms_equal_but_for_rounding_have_no_bounds() -> None:
+    arm = np.array([[0.3, 0.1 + 0.2, 0.3]])
+    for bounds in (welch_bounds, exact_bounds):
+        assert np.isnan(bounds(arm, arm + 1, 0.05).lower).all()
+        assert not np.isnan(bounds(arm + np.array([0, 1e-13, 0]), arm + 1, 0.05).lower).any()

@@ -244,3 +244,16 @@ def test_the_order_of_seeds_does_not_matter(interval: str) -> None:
     for order in itertools.islice(itertools.permutations(range(5)), 0, 120, 23):
         shuffled = replace(found, control=tuple(found.control[i] for i in order))
         assert decide_look(shuffled, 5).judgement == expected
+
+
+@pytest.mark.parametrize("rule", ["paired_t fixed(3)", "paired_t anytime"])
+def test_pairs_that_differ_by_the_same_but_for_rounding_are_void(rule: str) -> None:
+    found = judge_by(
+        Rule.parse(f"superior(0.02) {rule} alpha 0.05"),
+        [1.1, 2.3, 3.7],
+        [0.8, 2.0, 3.4],
+        direction="minimize",
+        alpha=0.05,
+    )
+    assert (found.outcome, found.lower) == ("void", None)
+    assert "no variation of the differences" in found.reason

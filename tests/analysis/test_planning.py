@@ -12,7 +12,7 @@ from workbench.analysis.planning import (
     seed_plan,
     stopped_by,
 )
-from workbench.analysis.power import largest_sd, outcome_chances
+from workbench.analysis.power import outcome_chances
 from workbench.analysis.rules import NoiseFloor, Rule, Stopping
 from workbench.analysis.simulation import simulate, verdict_rates
 
@@ -114,7 +114,8 @@ def test_detectable_improvement_agrees_with_the_power_of_welchs_t() -> None:
     found = outlook("superior_by(1) welch_t fixed(6)").detectable(power=0.8, sd=1.0)
     assert found is not None
     # With this spread, so far beyond the margin is shown with this power.
-    assert largest_sd(found - 1, n=6, alpha=0.05, power=0.8) == pytest.approx(1.0, abs=0.03)
+    at = outcome_chances("superior_by", 1.0, true=found, sd=1.0, n=6, alpha=0.05)
+    assert at["supported"] == pytest.approx(0.8, abs=0.01)
 
 
 def test_detectable_improvement_of_equivalence_is_how_far_apart_the_arms_may_be() -> None:
@@ -143,9 +144,18 @@ def test_largest_spread_gives_just_the_power(text: str) -> None:
     assert rule.at(true, sd=found).power >= 0.8 > rule.at(true, sd=1.05 * found).power
 
 
-def test_largest_spread_of_a_closed_form_is_near_its_own() -> None:
-    found = outlook("superior_by(1) welch_t fixed(5)").largest_sd(2.0, power=0.8)
-    assert found == pytest.approx(largest_sd(1.0, n=5, alpha=0.05, power=0.8), rel=0.01)
+def test_largest_spread_approaches_the_normal_formula() -> None:
+    # z(0.95) + z(0.8) = 1.645 + 0.842
+    found = outlook("superior_by(0) welch_t fixed(5000)").largest_sd(1.0, power=0.8)
+    assert found == pytest.approx(1.0 / ((1.6449 + 0.8416) * (2 / 5000) ** 0.5), rel=3e-3)
+
+
+def test_largest_spread_of_equivalence_is_stricter_than_one_side() -> None:
+    one = outlook("non_inferior(0.01) welch_t fixed(5)").largest_sd(0.0, power=0.8)
+    both = outlook("equivalent(0.01) welch_t fixed(5)").largest_sd(0.0, power=0.8)
+    assert one is not None
+    assert both is not None
+    assert 0 < both < one
 
 
 def test_largest_spread_is_none_where_no_spread_gives_the_power() -> None:

@@ -59,7 +59,7 @@ def test_a_look_begun_in_one_arm_only_is_void() -> None:
 
 def test_too_few_seeds_for_the_rule_are_void() -> None:
     found = judged(table(CONTROL, BETTER), "superior(0) welch_t fixed(8) alpha 0.05")
-    assert found.judgement.reason.startswith("control is without its seeds 5, 6, 7")
+    assert found.judgement.reason.startswith("control has 5 of the 8 seeds")
 
 
 def test_pairs_are_the_same_seed_whatever_the_order() -> None:
@@ -92,8 +92,9 @@ def test_noise_runs_give_the_floor_of_a_calibrated_rule() -> None:
     text = table(CONTROL, BETTER) + noise
     rule = "superior(0.002) calibrated_t fixed(5) alpha 0.05"
     assert judged(text, rule, data_arms=False).judgement.degrees_of_freedom == 8 + 11
-    with pytest.raises(InvalidFileError, match="must be told"):
+    with pytest.raises(InvalidFileError, match="must be told") as untold:
         judged(text, rule)
+    assert "--same-data or --other-data" in untold.value.remedy
     with pytest.raises(InvalidFileError, match="spread differs by mixture"):
         judged(text, rule, data_arms=True)
     with pytest.raises(InvalidFileError, match="0 runs is too uncertain"):
@@ -151,3 +152,30 @@ def test_read_runs_without_the_columns_says_which(text: str) -> None:
 def test_read_runs_takes_spaces_a_mark_and_other_columns() -> None:
     rows = read_runs("\ufeffseed, value, arm, host\n1, 3.5, control, a\n", "runs.csv")
     assert [(row.arm, row.seed, row.value) for row in rows] == [("control", "1", 3.5)]
+
+
+def test_void_reasons_name_the_files_seeds() -> None:
+    rule = "superior(0.002) welch_t fixed(3) alpha 0.05"
+    found = judged(table(["", *CONTROL[:2]], BETTER[:3]), rule)
+    assert found.judgement.reason == "seed 40 of control diverged, and the rule is arm_void"
+    assert found.judgement.reason in found.explanation.seen
+    pairs = table(CONTROL[:3], BETTER[:2]) + f"treatment,x,{BETTER[2]}\n"
+    reason = judged(pairs, rule.replace("welch_t", "paired_t")).judgement.reason
+    assert reason == "treatment is without its seed 42"
+
+
+@pytest.mark.parametrize("size", ["1e200", "1.7e308"])
+@pytest.mark.parametrize("interval", ["welch_t", "paired_t"])
+def test_values_beyond_a_double_are_void(size: str, interval: str) -> None:
+    text = table([size] * 3, [f"-{size}"] * 3)
+    found = judged(text, f"superior(0.02) {interval} fixed(3) alpha 0.05").judgement
+    assert (found.outcome, found.lower) == ("void", None)
+    assert "beyond 1e+150" in found.reason
+
+
+def test_noise_beyond_a_double_is_refused() -> None:
+    text = table(CONTROL, BETTER) + "".join(
+        f"noise,{i},{s}1.7e308\n" for i, s in enumerate("-+" * 6)
+    )
+    with pytest.raises(InvalidFileError, match="within 1e"):
+        judged(text, "superior(0) calibrated_t fixed(5) alpha 0.05", data_arms=False)

@@ -91,7 +91,7 @@ def test_run_that_did_not_finish_keeps_its_place_and_voids(status: str) -> None:
     assert (read.rows[3].value, read.rows[3].ended) == (None, False)
     judged = outcome(read)
     assert judged.outcome == "void"
-    assert judged.reason == "treatment is without its seed 1"
+    assert judged.reason == "treatment is without its seed 2"
 
 
 def test_run_that_logged_a_nan_voids_and_never_wins() -> None:

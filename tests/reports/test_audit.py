@@ -120,7 +120,7 @@ def test_void_verdict_that_hides_what_was_seen_fails() -> None:
     }
     nothing = dict.fromkeys(("estimate", "lower", "upper", "degrees_of_freedom"))
     void(log, values=values, per_metric={}, **nothing)
-    assert failed(log) == ["sealed test was opened once, on the record"]
+    assert failed(log) == ["sealed test was opened once a run, on the record"]
 
 
 @pytest.mark.parametrize(
@@ -144,16 +144,16 @@ def test_sealed_split_opened_twice_or_never_fails() -> None:
     log = sample_log()
     exposure = next(e.body for e in log.found if isinstance(e.body, Exposure))
     log.append(exposure)
-    assert "sealed test was opened once, on the record" in failed(log)
+    assert "sealed test was opened once a run, on the record" in failed(log)
     log.found = [e for e in log.found if not isinstance(e.body, Exposure)]
-    assert "sealed test was opened once, on the record" in failed(log)
+    assert "sealed test was opened once a run, on the record" in failed(log)
 
 
 def test_run_started_after_the_sealed_split_was_opened_fails() -> None:
     log = sample_log()
     start = next(e.body for e in log.found if isinstance(e.body, RunStarted))
     log.append(start.model_copy(update={"attempt": 2, "from_step": 600}))
-    assert "sealed test was opened once, on the record" in failed(log)
+    assert "sealed test was opened once a run, on the record" in failed(log)
 
 
 def test_second_verdict_fails() -> None:

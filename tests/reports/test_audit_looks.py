@@ -35,7 +35,7 @@ from workbench.reports.replay import PlainRule, is_plain
 RULE = "rule is the registered rule"
 SEEDS = "every registered seed is accounted for"
 RUNS = "runs ran the promoted configuration"
-EXPOSURE = "sealed test was opened once, on the record"
+EXPOSURE = "sealed test was opened once a run, on the record"
 OUTCOME = "outcome follows from the values"
 MEANS = "guardrails are the registered ones"
 LOOKS = "looks are those of the registered stopping rule"

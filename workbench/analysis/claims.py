@@ -1,6 +1,7 @@
 """Claims about two arms and the rule that decides them from repeated measurements."""
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -15,6 +16,11 @@ Outcome: TypeAlias = Literal["supported", "refuted", "inconclusive", "void"]
 CLAIM_KINDS: tuple[ClaimKind, ...] = ("superior", "superior_by", "non_inferior", "equivalent")
 LARGEST = 1e150
 """Size of a value whose square still fits a double."""
+ROUNDING = 8 * sys.float_info.epsilon
+"""Values that differ by less than this share of the largest one's size are equal but for rounding.
+
+Differences of pairs are measured by the size of the values that were subtracted.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,14 +210,15 @@ def mean(values: Sequence[float]) -> float:
 
 
 def sample_variance(values: Sequence[float]) -> float:
-    """Return the unbiased variance; exactly 0 when all values are equal.
+    """Return the unbiased variance; exactly 0 when all values are equal but for rounding.
 
     Raises:
         ValueError: fewer than two values.
     """
     if len(values) < 2:
         raise ValueError(f"the variance of {len(values)} value is undefined")
-    if min(values) == max(values):
+    least, most = min(values), max(values)
+    if most - least <= ROUNDING * max(abs(least), abs(most)):
         return 0.0  # the rounded mean may differ from the common value
     centre = mean(values)
     return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
@@ -249,12 +256,17 @@ def void_reason(control: Sequence[float], treatment: Sequence[float]) -> str:
 def known_estimate(
     control: Sequence[float], treatment: Sequence[float], direction: Direction
 ) -> float | None:
-    """Return the improvement of the means; none without values or with one that is not finite.
+    """Return the improvement of the means; none without values or where it is not finite.
 
     Raises:
         ValueError: the direction is unknown.
     """
     # The direction is checked even when no estimate exists.
     improvement(0.0, 0.0, direction)
-    finite = control and treatment and all(math.isfinite(v) for v in (*control, *treatment))
-    return improvement(mean(control), mean(treatment), direction) if finite else None
+    if not control or not treatment:
+        return None
+    try:
+        found = improvement(mean(control), mean(treatment), direction)
+    except (OverflowError, ValueError):  # a sum beyond a double, or of opposite infinities
+        return None
+    return found if math.isfinite(found) else None

@@ -1,7 +1,8 @@
 """Bounds of an improvement, one experiment a row: every interval that a rule may name.
 
 Arms are given so that larger is better and hold one value a seed, in the order of the seeds. Each
-bound is one-sided with its own error α. Rows without variation have no bounds: they are NaN.
+bound is one-sided with its own error α. Rows without variation, or with what rounding leaves of
+none, have no bounds: they are NaN.
 
 Arrays of an arm have the shape (experiments, seeds).
 """
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtri, stdtrit
 
+from workbench.analysis.claims import ROUNDING
 from workbench.analysis.eprocess import critical_t
 from workbench.analysis.permutation import shift_bounds
 
@@ -53,7 +55,7 @@ def paired_bounds(control: Array, treatment: Array, alpha: float) -> Bounds:
     """Return the t bounds of the differences by seed index."""
     differences = treatment - control
     n = differences.shape[1]
-    error = np.sqrt(_variance(differences) / n)
+    error = np.sqrt(_variance(differences, _size(control, treatment)) / n)
     freedom = np.where(error > 0, float(n - 1), np.nan)
     return _symmetric(differences.mean(axis=1), error, freedom, alpha)
 
@@ -65,7 +67,7 @@ def anytime_bounds(control: Array, treatment: Array, alpha: float) -> Bounds:
     """
     differences = treatment - control
     n = differences.shape[1]
-    error = np.sqrt(_variance(differences) / n)
+    error = np.sqrt(_variance(differences, _size(control, treatment)) / n)
     # A row without variation is NaN, and so is an infinite t times its zero.
     reach = critical_t(n, alpha) * np.where(error > 0, error, np.nan)
     return _around(differences.mean(axis=1), reach, np.full(len(reach), float(n - 1)))
@@ -137,7 +139,17 @@ def _difference(control: Array, treatment: Array) -> Array:
     return np.asarray(treatment.mean(axis=1) - control.mean(axis=1))
 
 
-def _variance(values: Array) -> Array:
-    """Return the unbiased variance of each row; exactly 0 where all its values are equal."""
-    same = values.min(axis=1) == values.max(axis=1)
+def _size(*arms: Array) -> Array:
+    """Return the size of each row's largest value."""
+    return np.asarray(np.max([np.abs(arm).max(axis=1) for arm in arms], axis=0))
+
+
+def _variance(values: Array, size: Array | None = None) -> Array:
+    """Return the unbiased variance of each row; exactly 0 where all its values are equal.
+
+    They are equal if they differ by no more than rounding does at this size: of the values
+    themselves, or of those that they are differences of.
+    """
+    size = _size(values) if size is None else size
+    same = values.max(axis=1) - values.min(axis=1) <= ROUNDING * size
     return np.asarray(np.where(same, 0.0, values.var(axis=1, ddof=1)))

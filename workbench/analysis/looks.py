@@ -1,7 +1,7 @@
 """What a registered rule says at one look: stop with an outcome, go on, or the final word."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -51,6 +51,8 @@ class Comparison:
     """A diverged run voids the verdict, or is left out and reported."""
     control: tuple[Measured, ...]
     treatment: tuple[Measured, ...]
+    seed_names: Mapping[str, Sequence[str]] | None = None
+    """By arm, what its seeds are called, in order; their indexes where none are given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,16 +234,26 @@ def _void_reasons(comparison: Comparison, num_seeds: int) -> list[str]:
     reasons: list[str] = []
     for name, arm in (("control", comparison.control), ("treatment", comparison.treatment)):
         found = {one.seed_index for one in arm}
-        absent = [str(i) for i in range(num_seeds) if i not in found]
+        names = _seed_names(comparison, name, num_seeds)
+        absent = [called for i, called in enumerate(names) if i not in found]
         if absent:
             reasons.append(f"{name} is without its {_counted('seed', absent)}")
+        if len(names) < num_seeds:
+            reasons.append(f"{name} has {len(names)} of the {num_seeds} seeds of this look")
         if comparison.divergence == "arm_void":
             reasons += [
-                f"seed {one.seed_index} of {name} diverged, and the rule is arm_void"
+                f"seed {names[one.seed_index]} of {name} diverged, and the rule is arm_void"
                 for one in arm
                 if one.value is None
             ]
     return reasons
+
+
+def _seed_names(comparison: Comparison, arm: str, num_seeds: int) -> Sequence[str]:
+    """Return what the look's seeds are called; fewer where fewer have a name."""
+    if comparison.seed_names is None:
+        return [str(i) for i in range(num_seeds)]
+    return comparison.seed_names[arm][:num_seeds]
 
 
 def _counted(what: str, items: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Literal, Self, TypeAlias, get_args
 
 from workbench.analysis.claims import (
     CLAIM_KINDS,
+    LARGEST,
     ClaimKind,
     IntervalKind,
     check_rule,
@@ -59,6 +60,8 @@ class NoiseFloor:
         """
         if not all(math.isfinite(value) for value in values):
             raise ValueError("a noise floor needs finite values: leave no run out silently")
+        if any(abs(value) > LARGEST for value in values):
+            raise ValueError(f"a noise floor needs values within {LARGEST:g}")
         spread = sample_variance(values) if len(values) > 1 else 0.0
         return cls(sd=math.sqrt(spread), num_runs=len(values))
 

@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path as FilePath
 from typing import TypeVar
 
-from workbench.analysis.power import largest_sd
 from workbench.canonical import Json
 from workbench.errors import Fault, InvalidFileError
 from workbench.experiments import contradictions, doubts, sizes
@@ -22,7 +21,7 @@ from workbench.experiments.draft import (
 from workbench.experiments.floor_faults import control_fingerprint
 from workbench.experiments.foreknown import explored, unstated
 from workbench.experiments.identity import identity_faults, registered_changes
-from workbench.experiments.planned_rules import POWER, PlannedRule
+from workbench.experiments.planned_rules import POWER
 from workbench.experiments.precedents import Precedent, precedents, question_of
 from workbench.experiments.reachability import RuleReach
 from workbench.experiments.rule_plan import RulePlan
@@ -308,6 +307,7 @@ def _plan(
     first = recipe.at_scale(recipe.scales[0].name)
     ladder = [recipe.at_scale(name) for name in draft.scales]
     large = full.config(recipe)
+    first_rule = rules.planned[0] if rules and rules.planned else None
     return Plan(
         trials=trials,
         proxy_runs=repeats * len(ladder),
@@ -315,21 +315,7 @@ def _plan(
         trial_tokens=trials * first.steps * first.tokens_per_step,
         proxy_tokens=repeats * sum(config.steps * config.tokens_per_step for config in ladder),
         full_tokens=2 * seeds * large.steps * large.tokens_per_step,
-        detectable_sd=_detectable_sd(rules.planned[0]) if rules and rules.planned else None,
+        detectable_sd=first_rule.outlook.largest_sd(first_rule.effect, power=POWER)
+        if first_rule
+        else None,
     )
-
-
-def _detectable_sd(planned: PlannedRule) -> float | None:
-    rule = planned.rule
-    distance = {
-        "superior": planned.worth,
-        "superior_by": planned.effect - rule.margin,
-        "non_inferior": rule.margin,
-        "equivalent": rule.margin,
-    }[rule.claim_kind]
-    if distance <= 0:
-        return None
-    if planned.outlook.simulated is not None:
-        return planned.outlook.largest_sd(planned.effect, power=POWER)
-    sides = 2 if rule.claim_kind == "equivalent" else 1
-    return largest_sd(distance, n=planned.seeds, alpha=rule.alpha, power=POWER, sides=sides)

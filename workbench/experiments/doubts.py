@@ -181,5 +181,6 @@ def _seeds(draft: ProposalDraft) -> Iterator[Fault]:
 
 def _alpha(draft: ProposalDraft) -> Iterator[Fault]:
     if draft.alpha is not None and draft.alpha > 0.1:
-        message = f"alpha {draft.alpha:g}: one such claim in {1 / draft.alpha:.0f} is false"
+        times = f"1 time in {1 / draft.alpha:.0f}"
+        message = f"alpha {draft.alpha:g}: a claim that is just false is supported {times}"
         yield draft.document.fault(("decision", "alpha"), message, "0.05 is usual")

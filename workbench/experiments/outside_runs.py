@@ -123,8 +123,12 @@ def outside_verdict(
         most = None if rule.stopping.looks else max(len(order) for order in orders.values())
         looks = _looks(rule, rows, orders, direction, divergence, rule.looks_up_to(most))
     except ValueError as error:
+        untold = data_arms is None and "calibrated_t" in rule_text
         raise InvalidFileError(
-            str(error), remedy="state another --rule, or give the runs that it needs"
+            str(error),
+            remedy="say whether both arms saw the same data: add --same-data or --other-data"
+            if untold and "must be told" in str(error)
+            else "state another --rule, or give the runs that it needs",
         ) from error
     used = looks[-1].num_seeds
     return OutsideVerdict(
@@ -202,6 +206,7 @@ def _looks(
             divergence=divergence,
             control=control,
             treatment=treatment,
+            seed_names=orders,
         )
         looks.append(decide_look(comparison, following, most=most))
         # A look whose seeds nobody has begun is still to come, not void.

@@ -62,7 +62,7 @@ def _numbered() -> Iterator[tuple[int, tuple[str, Check]]]:
         "rule is the registered rule": check_rule,
         "every registered seed is accounted for": check_seeds,
         "runs ran the promoted configuration": check_runs,
-        "sealed test was opened once, on the record": check_exposure,
+        "sealed test was opened once a run, on the record": check_exposure,
         "outcome follows from the values": check_outcome,
         "guardrails are the registered ones": check_guardrails,
         "forecast scores follow from the forecasts": check_scores,
