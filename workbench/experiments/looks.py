@@ -8,6 +8,7 @@ from workbench.analysis.claims import Judgement
 from workbench.analysis.looks import Measured
 from workbench.analysis.registered import ByArm, Decision, JointLook
 from workbench.errors import ConflictError, IntegrityError
+from workbench.experiments import planned_rules
 from workbench.experiments.evidence import ARMS, Bench, Evidence, gathered
 from workbench.experiments.floors import noise_floors
 from workbench.experiments.plan import ExperimentPlan
@@ -56,7 +57,8 @@ class LookBook:
 
     def past(self) -> list[Entry]:
         """Return the looks that were made, oldest first."""
-        return past_looks(self.bench.ledger, self.bench.plan.subject)
+        subject = self.bench.plan.subject
+        return list(self.bench.ledger.entries(kind=Look.kind, subject=subject))
 
     def due(self) -> int | None:
         """Return the seeds an arm of the next look; None where none follows."""
@@ -117,7 +119,7 @@ class LookBook:
             exposure = sealed.exposure
             metrics |= sealed.metrics
         values = {arm: self._values(arm, evidence, metrics) for arm in ARMS}
-        reasons = [*evidence.void_reasons, *map(_untold_reason, untold)]
+        reasons = [*evidence.void_reasons, *(untold_reason(entry.sequence) for entry in untold)]
         body = self._body(num_seeds, values, reasons, past)
         return Looked(body=body, exposure=exposure, evidence=evidence)
 
@@ -144,7 +146,7 @@ class LookBook:
         reasons = [
             f"the registered look at {due} seeds an arm was never made",
             *evidence.void_reasons,
-            *map(_untold_reason, untold),
+            *(untold_reason(entry.sequence) for entry in untold),
         ]
         if past:
             body = body_of(past[-1]).model_copy(update={"void_reasons": reasons})
@@ -265,28 +267,15 @@ def decision_of(plan: ExperimentPlan, source: LogSource) -> Decision:
         IntegrityError: they are no rules that this version can apply.
         WorkbenchError: the noise floor that they name is not in the log, or says too little.
     """
-    proposal = plan.proposal
-    leaf = proposal.decision.noise_floor
+    leaf = plan.proposal.decision.noise_floor
     floors = noise_floors(source, leaf) if leaf else {}
     try:
-        return Decision.of(
-            proposal.decision,
-            proposal.claims(),
-            seeds=proposal.design.seeds,
-            divergence=proposal.divergence.rule,
-            data_arms=proposal.arms_differ_in_data,
-            noise_floors=floors,
-        )
+        return planned_rules.decision_of(plan.proposal, floors)
     except ValueError as error:
         raise IntegrityError(
             f"the rule of {plan.subject} cannot be applied: {error}",
             remedy=f"workbench amend {plan.subject[:4]}, if nothing has run yet",
         ) from error
-
-
-def past_looks(source: LogSource, subject: str) -> list[Entry]:
-    """Return the looks of an experiment, oldest first."""
-    return list(source.entries(kind=Look.kind, subject=subject))
 
 
 def body_of(entry: Entry) -> Look:
@@ -328,10 +317,6 @@ def measured_of(values: Values, metric: str) -> ByArm:
         ]
         for arm, seeds in values.items()
     }
-
-
-def _untold_reason(exposure: Entry) -> str:
-    return untold_reason(exposure.sequence)
 
 
 def _seen(past: Sequence[Entry]) -> dict[str, SeedValue]:
