@@ -12,7 +12,11 @@ class Document:
     """Stable between machines: the source's own name and a path or row number in it."""
     text: str
     provenance: str
-    """Who published it, in which version and under which licence, as far as the source says."""
+    """Who published it and in which version, as far as the source says."""
+    licence: str = ""
+    """SPDX expression or what the source says; empty where it does not."""
+    language: str = ""
+    """Language or programming language, where the source says; else empty."""
 
 
 def cut_at_line_end(text: str, max_bytes: int) -> str:
