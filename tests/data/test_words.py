@@ -23,7 +23,7 @@ def test_words_are_lower_case_without_punctuation(text: str, expected: list[str]
 
 def test_word_hashes_are_the_same_on_every_machine() -> None:
     assert WordHashes().of(["a", "b", "a"]).tolist() == [
-        16629034431890738719, 13379099905413844749, 16629034431890738719,
+        16629034431890738719, 6294355645245719615, 16629034431890738719,
     ]  # fmt: skip
 
 
