@@ -135,9 +135,7 @@ def builtin_documents(domain: str) -> Iterator[Document]:
     for lazy in found:
         text = lazy.text()
         if text.strip():
-            yield Document(
-                id=lazy.id, text=text, provenance=lazy.provenance, licence=lazy.licence
-            )
+            yield Document(id=lazy.id, text=text, provenance=lazy.provenance, licence=lazy.licence)
 
 
 def builtin_versions(domain: str) -> dict[str, str]:
