@@ -19,7 +19,7 @@ from workbench.data.cleaning import EXCLUDED, Cleaned, Cleaning, cleaned_documen
 from workbench.data.config import CorpusConfig, SourceConfig
 from workbench.data.dedup import Place, SeenTexts
 from workbench.data.hosted import source_files
-from workbench.data.manifest import Removed, Sample, StageName, StageRecord
+from workbench.data.manifest import Removed, Sample, StageRecord
 from workbench.data.sources import is_local, source_identity
 from workbench.data.stages import Samples, excerpt, stage_key
 from workbench.data.table import Row, Table, TableWriter
