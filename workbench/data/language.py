@@ -147,7 +147,7 @@ class LanguageStage:
         progress: Callable[[float], None],
     ) -> Iterator[Rejected]:
         """Label every document of the table and yield those that are left out, in order."""
-        total = sum(table.num_rows(domain) for domain in table.domains)
+        total = sum(table.num_kept(domain) for domain in table.domains)
         done = 0
         for domain in table.domains:
             identify = self._identify and self._holds[domain] == "prose"

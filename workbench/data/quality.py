@@ -92,6 +92,8 @@ class _Reference:
     """A line ``[half, excerpt]`` a document."""
     num: int
     samples: tuple[_Sample, _Sample]
+    digest: str
+    """SHA-256 over the content digests of its documents, in order."""
 
     def excerpts(self) -> Iterator[tuple[int, str]]:
         with self.path.open(encoding="utf-8") as lines:
@@ -123,10 +125,7 @@ class QualityStage:
         self._findings: dict[str, Json] = {}
 
     def settings(self) -> dict[str, Json]:
-        """Return what decides the stage's result. Reads the reference, for its hash."""
-        read = hashlib.sha256()
-        for text in self._read_reference(self._config.reference):
-            read.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+        """Return what decides the stage's result, besides what stands in the reference's files."""
         return {
             "bins": self._config.bins,
             "classifier": "logistic regression of hashed words and pairs of words",
@@ -135,7 +134,6 @@ class QualityStage:
             "features": FEATURES,
             "least_p": LEAST_P,
             "reference": self._config.reference.model_dump(mode="json"),
-            "reference_sha256": read.hexdigest(),
             "scikit_learn": version("scikit-learn"),
             "seed": self._config.seed,
             "trained_on": TRAINED_ON,
@@ -164,15 +162,17 @@ class QualityStage:
         return self._findings
 
     def _spooled(self, path: Path) -> _Reference:
-        samples, num = (_Sample(), _Sample()), 0
+        samples, num, read = (_Sample(), _Sample()), 0, hashlib.sha256()
         with path.open("w", encoding="utf-8") as file:
             for text in self._read_reference(self._config.reference):
                 seen = excerpt(text)
-                draw = _draw(content_digest(text), self._config.seed)
+                digest = content_digest(text)
+                draw = _draw(digest, self._config.seed)
                 samples[draw.half].add(draw.order, seen)
+                read.update(bytes.fromhex(digest))
                 file.write(json.dumps([draw.half, seen]) + "\n")
                 num += 1
-        return _Reference(path=path, num=num, samples=samples)
+        return _Reference(path=path, num=num, samples=samples, digest=read.hexdigest())
 
     def _check_size(self, what: str, num: int) -> None:
         needed = LEAST_IN_BIN * self._config.bins
@@ -206,7 +206,8 @@ class QualityStage:
         found = matching(counts, np.bincount(own_bins, minlength=bins))
         kept = own["draw"] < found.acceptance[own_bins]
         auc = [area_under_curve(scored[h], own["score"][own["half"] == h]) for h in (0, 1)]
-        self._findings[domain] = _finding(found, sum(auc) / 2, counts, own_bins, kept)
+        finding = _finding(found, sum(auc) / 2, counts, own_bins, kept)
+        self._findings[domain] = {"reference_digest": reference.digest, **finding}
         for place in np.flatnonzero(~kept).tolist():
             bin_number = int(own_bins[place])
             yield Rejected(
@@ -226,7 +227,7 @@ class QualityStage:
     ) -> tuple[Classifier, Classifier]:
         """Return the classifier for each half: the one that was trained on the other."""
         samples, num = (_Sample(), _Sample()), 0
-        total = max(1, table.num_rows(domain))
+        total = max(1, table.num_kept(domain))
         for row in table.rows(domain):
             draw = _draw(row.digest, self._config.seed)
             samples[draw.half].add(draw.order, excerpt(row.text))
@@ -258,7 +259,7 @@ class QualityStage:
         progress: Callable[[float], None],
     ) -> NDArray[np.void]:
         found, num = [], 0
-        total = max(1, table.num_rows(domain))
+        total = max(1, table.num_kept(domain))
         for batch in _batches(table.rows(domain)):
             draws = [_draw(row.digest, self._config.seed) for row in batch]
             rows = np.zeros(len(batch), dtype=_SCORED)
