@@ -59,7 +59,7 @@ def ngram_index(
     split_of_row: SplitOfRow,
     read_reference: ReadReference,
     most: int = MOST_HASHES,
-    tell: Callable[[str], None] = lambda identity: None,
+    tell: Callable[[str], None] | None = None,
 ) -> NgramIndex:
     """Return the n-grams of the held-out splits and the named evaluation sets.
 
@@ -73,16 +73,21 @@ def ngram_index(
     """
     names = ("validation", SEALED, *sorted(config.evaluation))
     builder = IndexBuilder(config.ngram, names, most=most)
+    told = tell or _nobody
     for row in _all_rows(table):
         split = split_of_row(row)
         if split != "train":
             builder.add(names.index(split), row.text)
-            tell(row.id)
+            told(row.id)
     for name, reference in sorted(config.evaluation.items()):
         for identity, text in read_reference(reference):
             builder.add(names.index(name), text)
-            tell(identity)
+            told(identity)
     return builder.index()
+
+
+def _nobody(_identity: str) -> None:
+    pass
 
 
 def write_ngrams(index: NgramIndex, folder: Path) -> None:

@@ -52,12 +52,14 @@ class Finder:
         places = np.searchsorted(index.hashes, hashed)
         inside = places < len(index.hashes)
         places, hashed = places[inside], hashed[inside]
-        return places[index.hashes[places] == hashed]
+        held: NDArray[np.int64] = places[index.hashes[places] == hashed]
+        return held
 
     def _may_be_held(self, hashed: Hashes) -> NDArray[np.bool_]:
         bit = hashed >> np.uint64(64 - _FILTER_BITS)
         byte = self._held[(bit >> np.uint64(3)).astype(np.int64)]
-        return (byte >> (bit & np.uint64(7)).astype(np.uint8)) & np.uint8(1) == 1
+        may: NDArray[np.bool_] = (byte >> (bit & np.uint64(7)).astype(np.uint8)) & np.uint8(1) == 1
+        return may
 
     def hits(self, text: str) -> Hits | None:
         """Return what a text repeats of each set; None where it repeats nothing."""
