@@ -144,7 +144,7 @@ def test_what_is_read_back_is_what_the_manifest_says(manifest: Manifest, folder:
     metadata = read_back(manifest, folder).metadata
     assert metadata.name == "small"
     assert metadata.version == "3.0.0"
-    assert metadata.license == ["MIT", "not stated"]
+    assert metadata.license == ["MIT"]
     assert metadata.in_language == ["en"]
     files = {file.id: file for file in metadata.file_objects}
     assert files["documents.jsonl"].sha256 == manifest.documents_sha256
@@ -194,6 +194,7 @@ def test_filters_and_overlap_are_told(manifest: Manifest) -> None:
     assert stage.startswith("language: removed docs: 3 documents, 390 bytes.")
     assert '"score": "0.92"' in stage
     (first, *_) = told["rai:dataLimitations"]
+    assert "The licence of 3 documents is not stated." in told["rai:dataLimitations"]
     assert first.startswith("Contamination of test: 1 of 9 documents have at least 0.5 of its 13-")
 
 

@@ -133,7 +133,6 @@ class ContaminationConfig(BaseModel):
     max_share_lost: float = Field(default=0.5, gt=0, le=1)
     """A source that loses more of its bytes than this stops the build."""
 
-
     @field_validator("evaluation")
     @classmethod
     def _names_are_free(cls, value: dict[str, ReferenceConfig]) -> dict[str, ReferenceConfig]:

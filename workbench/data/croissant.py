@@ -42,6 +42,7 @@ _DOCUMENT_FIELDS = {
     "language": ("sc:Text", "ISO 639 code, programming language, or unknown."),
     "tokens": ("sc:Integer", "Tokens, the end-of-text token included."),
 }
+_NO_LICENCE = "not stated"
 _SEALED = (
     "Sealed: read only by the verdict of a registered experiment, which logs the exposure first. "
 )
@@ -62,7 +63,7 @@ def croissant(manifest: Manifest) -> dict[str, Json]:
         "version": f"{version}.0.0",
         "description": _description(manifest),
         "identifier": manifest.fingerprint,
-        "license": _licences(manifest),
+        "license": _licences(*manifest.domains.values()),
         "inLanguage": _languages(manifest),
         "isBasedOn": [_source(d, record) for d, record in sorted(manifest.domains.items())],
         "distribution": list(_files(manifest)),
@@ -106,9 +107,8 @@ def _description(manifest: Manifest) -> str:
     )
 
 
-def _licences(manifest: Manifest) -> list[str]:
-    found = {licence for record in manifest.domains.values() for licence in record.licences}
-    return sorted(found)
+def _licences(*records: DomainRecord) -> list[str]:
+    return sorted({name for record in records for name in record.licences} - {_NO_LICENCE})
 
 
 def _languages(manifest: Manifest) -> list[str]:
@@ -132,7 +132,7 @@ def _source(domain: str, record: DomainRecord) -> dict[str, Json]:
             f"{record.kept_bytes:,} bytes kept of {record.read:,} documents, "
             f"{record.read_bytes:,} bytes read. Published by (documents): {published}."
         ),
-        "license": sorted(record.licences),
+        "license": _licences(record),
     }
 
 
@@ -239,10 +239,9 @@ def _responsible_ai(manifest: Manifest) -> dict[str, Json]:
         ),
         "rai:dataPreprocessingProtocol": [
             *(_stage(record) for record in manifest.stages),
-            f"splits: by a hash of the normalised text after deduplication; validation "
-            f"{splits.validation}, test {splits.test}, salt {splits.salt!r}.",
-            f"tokenizer: byte-level BPE of {manifest.vocab_size:,} tokens, trained on the training "
-            "split.",
+            f"splits: by a hash of the normalised text; validation {splits.validation}, test "
+            + f"{splits.test}, salt {splits.salt!r}.",
+            f"tokenizer: byte-level BPE of {manifest.vocab_size:,} tokens of the training split.",
         ],
         "rai:dataUseCases": ["Pretraining of language models and validation during it."],
         "rai:dataLimitations": list(_limitations(manifest)),
@@ -271,6 +270,9 @@ def _limitations(manifest: Manifest) -> Iterator[str]:
     )
     for name, overlap in sorted(found.sets.items()):
         yield f"Contamination of {name}: {_overlap(overlap, found.threshold, method)}"
+    unstated = sum(r.licences.get(_NO_LICENCE, 0) for r in manifest.domains.values())
+    if unstated:
+        yield f"The licence of {unstated:,} documents is not stated."
     yield (
         "Contamination is told by shared words alone: translations and paraphrases of evaluation "
         "documents are not found."
