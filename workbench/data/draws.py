@@ -31,8 +31,8 @@ class DomainDraws:
         self._seed = seed
         self._weights = weights
         self._epoch = -1
-        self._order = np.empty(0, dtype=np.int64)
-        self._chance = np.empty(0, dtype=np.float64)
+        self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._chance: NDArray[np.float64] = np.empty(0, dtype=np.float64)
 
     @property
     def cursor(self) -> tuple[int, int]:
@@ -46,19 +46,18 @@ class DomainDraws:
             num: how many.
             decay: of the document weights; unused without them.
         """
-        epochs: list[NDArray[np.int64]] = []
-        windows: list[NDArray[np.int64]] = []
-        while num > 0:
+        windows = np.empty(num, dtype=np.int64)
+        epochs = np.empty(num, dtype=np.int64)
+        done = 0
+        while done < num:
             epoch, place = self.cursor
             self._turn_to(epoch)
-            part, passed = self._next(place, num, decay)
+            part, passed = self._next(place, num - done, decay)
             self.position += passed
-            num -= len(part)
-            windows.append(part)
-            epochs.append(np.full(len(part), epoch, dtype=np.int64))
-        if not windows:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        return np.concatenate(epochs), np.concatenate(windows)
+            windows[done : done + len(part)] = part
+            epochs[done : done + len(part)] = epoch
+            done += len(part)
+        return epochs, windows
 
     def times_passed(self) -> NDArray[np.int64]:
         """Return how often each window was passed so far; without weights, how often it came."""
@@ -84,7 +83,7 @@ class DomainDraws:
         self._order = window_order(self._seed, self._domain, epoch, self.count)
         if self._weights is not None:
             raw = _random(f"{_ORDER}/taken|{self._seed}|{self._domain}|{epoch}", self.count)
-            self._chance = (raw >> np.uint64(11)) * 2.0**-53
+            self._chance = np.asarray((raw >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
 
 def window_order(seed: int, domain: str, epoch: int, count: int) -> NDArray[np.int64]:

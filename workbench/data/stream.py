@@ -140,6 +140,11 @@ class TokenStream:
         """Every domain, in the order of their numbers."""
         return self._domains
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether documents are drawn by weight, so that windows are passed over."""
+        return self._weights is not None
+
     def next_step(self) -> StepBatch:
         """Return the next step's sequences, of this rank.
 
