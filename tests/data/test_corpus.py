@@ -24,7 +24,10 @@ FILES = [
     "tokenizer.json",
     "documents.jsonl",
     "shards/train-code.bin",
+    "ngrams.npz",
     "shards/validation-math.bin",
+    "shards/train-code.index",
+    "sealed/test-docs.index",
     "sealed/test-docs.bin",
 ]
 
@@ -51,7 +54,7 @@ def test_open_corpus_built_before_is_the_same(corpus: Corpus) -> None:
 def test_open_corpus_not_built_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError) as caught:
         open_corpus(corpus_config(), tmp_path)
-    assert caught.value.remedy == "workbench data RECIPE"
+    assert caught.value.remedy == "workbench data build RECIPE"
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -76,7 +76,11 @@ class LanguageConfig(BaseModel):
     allowed: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}$")], ...] = ()
     """ISO 639 codes; empty allows every language."""
     score: float = Field(default=0.92, ge=0, le=1)
-    """Least probability of the likeliest language. Code and mathematics are exempt."""
+    """Least score of the likeliest language. Code and mathematics are exempt."""
+    measure: Literal["against_second", "probability"] = "against_second"
+    """What the score is: the likeliest language's probability p1 against the second likeliest's,
+    p1 / (p1 + p2), or p1 itself. The small model spreads much probability over languages that
+    nobody would confuse, so p1 is low on technical text (docs/decisions/0017-language-score.md)."""
 
 
 class NearDuplicateConfig(BaseModel):
@@ -128,7 +132,21 @@ class ContaminationConfig(BaseModel):
     evaluation: dict[Domain, ReferenceConfig] = {}
     """Sets besides the corpus's own validation and test splits, which are always measured."""
     exclude: bool = False
-    """Leave training documents out that mark an evaluation document; else only report them."""
+    """Leave training documents out that alone hold the threshold's share of an evaluation
+    document's n-grams; else only report the overlap."""
+    max_share_lost: float = Field(default=0.5, gt=0, le=1)
+    """A source that loses more of its bytes than this stops the build."""
+
+    @field_validator("evaluation")
+    @classmethod
+    def _names_are_free(cls, value: dict[str, ReferenceConfig]) -> dict[str, ReferenceConfig]:
+        taken = sorted(set(value) & set(SPLITS))
+        if taken:
+            raise ValueError(
+                f"contamination.evaluation names {taken}: the corpus's own splits have these "
+                "names; call the set otherwise"
+            )
+        return value
 
 
 class TokenizerConfig(BaseModel):
@@ -186,3 +204,14 @@ class CorpusConfig(BaseModel):
         if unknown:
             raise ValueError(f"quality names {sorted(unknown)}, which are no domains of the corpus")
         return self
+
+
+def all_sources(config: CorpusConfig) -> tuple[ReferenceConfig, ...]:
+    """Return everything that a build reads: sources, quality reference, evaluation sets."""
+    references = [config.quality.reference] if config.quality else []
+    evaluated = config.contamination.evaluation
+    return (
+        *(config.sources[domain] for domain in sorted(config.sources)),
+        *references,
+        *(evaluated[name] for name in sorted(evaluated)),
+    )

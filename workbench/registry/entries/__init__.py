@@ -64,6 +64,8 @@ from workbench.registry.entries.runs import (
     Incident,
     RunEnded,
     RunStarted,
+    ServedOverlap,
+    SetOverlap,
 )
 from workbench.registry.entries.sweeps import (
     Candidate,
@@ -131,6 +133,8 @@ __all__ = [
     "RunStarted",
     "ScalePoint",
     "SeedValue",
+    "ServedOverlap",
+    "SetOverlap",
     "StatedPower",
     "SweepEnded",
     "SweepStarted",
