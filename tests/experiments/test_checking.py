@@ -135,6 +135,8 @@ FULL_FAULTS = [
     ("phases@1", "phases@2", "extends", "extends 'mixture-lambda-phases@2'", "phases@1"),
     ("  steps: 240", "  steps: 240\n  model.top_k: 4", "  model.top_k", "no scaling rule",
      "{key: model.top_k, rule: registered"),
+    ("  steps: 240", "  steps: 240\n  batch.documents: masked", "  batch.documents",
+     "'masked' (base 'joined') has no scaling rule", "{key: batch.documents, rule: registered"),
     ("  steps: 240", "  stepz: 300", "  stepz", "is not a key of the run", "'steps'"),
     ("  steps: 240", "  steps: 0", "  steps", "must be at least 1, not 0", ""),
     ("  steps: 240", "  steps: 240\n  mixture: natural", "  mixture", "the recipe's space", ""),
