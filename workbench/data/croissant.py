@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from workbench.canonical import Json
+from workbench.data.config import SplitConfig
 from workbench.data.manifest import (
     DOCUMENTS_NAME,
     NGRAMS_NAME,
@@ -230,7 +231,6 @@ def _documents() -> dict[str, Json]:
 
 
 def _responsible_ai(manifest: Manifest) -> dict[str, Json]:
-    splits = manifest.config.splits
     return {
         "rai:dataCollection": (
             "Read from existing sources in their own order; nothing was collected for this corpus: "
@@ -239,8 +239,7 @@ def _responsible_ai(manifest: Manifest) -> dict[str, Json]:
         ),
         "rai:dataPreprocessingProtocol": [
             *(_stage(record) for record in manifest.stages),
-            f"splits: by a hash of the normalised text; validation {splits.validation}, test "
-            + f"{splits.test}, salt {splits.salt!r}.",
+            _splits(manifest.config.splits),
             f"tokenizer: byte-level BPE of {manifest.vocab_size:,} tokens of the training split.",
         ],
         "rai:dataUseCases": ["Pretraining of language models and validation during it."],
@@ -249,6 +248,13 @@ def _responsible_ai(manifest: Manifest) -> dict[str, Json]:
             "Not examined: no stage looks for or removes personal data."
         ],
     }
+
+
+def _splits(splits: SplitConfig) -> str:
+    return (
+        "splits: by a hash of the normalised text, after deduplication; validation "
+        f"{splits.validation}, test {splits.test}, salt {splits.salt!r}."
+    )
 
 
 def _stage(record: StageRecord) -> str:
