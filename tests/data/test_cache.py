@@ -17,7 +17,7 @@ def nothing() -> None:
     pass
 
 
-def counting(made: list[str], text: str = "result"):  # noqa: ANN201 - a closure
+def counting(made: list[str], text: str = "result"):
     def make(folder: Path) -> None:
         made.append(text)
         (folder / "a.txt").write_text(text)
@@ -69,7 +69,6 @@ def test_result_whose_making_fails_leaves_nothing(tmp_path: Path) -> None:
 
 def test_results_beyond_the_last_used_are_forgotten_by_stage(tmp_path: Path) -> None:
     cache, made = StageCache(tmp_path, nothing), list[str]()
-    keys = [f"sha256:{number:064x}"[:71] for number in range(1 << 60, (1 << 60) + 1)]
     keys = [f"sha256:{number:016x}{'0' * 48}" for number in range(12)]
     for age, key in enumerate(keys):
         os.utime(cache.result("read", key, counting(made)), (age, age))
@@ -88,7 +87,7 @@ def test_abandoned_folders_are_removed_and_those_at_work_are_not(tmp_path: Path)
     final = tmp_path / "other-v1-4567"
     with only_one(final, nothing), new_folder(final) as work:
         remove_abandoned(tmp_path)
-        assert [path for path in tmp_path.glob(".building-*")] == [work]
+        assert list(tmp_path.glob(".building-*")) == [work]
         (work / "file").write_text("whole")
     assert (final / "file").read_text() == "whole"
 

@@ -72,7 +72,7 @@ class Stage(Protocol):
 
 
 def stage_key(previous: str, name: str, settings: Json) -> str:
-    """Return the key of a stage's result: everything that decides it, the stages before included."""
+    """Return the key of a stage's result: all that decides it, the stages before included."""
     return fingerprint({"after": previous, "name": name, "settings": settings})
 
 
