@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from workbench.canonical import fingerprint
+from workbench.data.account import account
 from workbench.data.builtin import text_versions
 from workbench.data.config import CorpusConfig
 from workbench.data.manifest import (
@@ -167,6 +168,7 @@ class Corpus:
             natural_mixture=self.natural_mixture(),
             evaluation_sets=self.evaluation_sets(),
             builder=self.manifest.builder,
+            account=account(self.manifest),
         )
 
     def evaluation_sets(self) -> dict[str, str]:

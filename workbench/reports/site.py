@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.data.manifest import Manifest
 from workbench.layout import safe_name
 from workbench.registry.entries import Genesis
 from workbench.registry.heads import SignedHead
@@ -13,16 +14,20 @@ from workbench.registry.hidden import public_entries
 from workbench.registry.log import Entry, LogSource
 from workbench.reports.blocks import Picture
 from workbench.reports.chronicle import chronicle
+from workbench.reports.dataset.facts import data_facts, data_json
+from workbench.reports.dataset.page import data_page
 from workbench.reports.facts import ExperimentFacts, experiment_facts
 from workbench.reports.index import folder_name, index_of
 from workbench.reports.render import (
     chronicle_html,
     chronicle_markdown,
+    data_html,
     figure_file,
     index_html,
 )
 
 HTML, MARKDOWN, INDEX = "chronicle.html", "chronicle.md", "index.html"
+DATA_HTML, DATA_JSON = "data.html", "data.json"
 
 
 class Snapshot:
@@ -131,6 +136,14 @@ def all_facts(logs: Sequence[LogSource]) -> dict[str, ExperimentFacts]:
                 folder = safe_name(f"{folder}-of-{snapshot.origin.rpartition('/')[2]}"[:120])
             found[folder] = experiment_facts(snapshot, subject)
     return found
+
+
+def write_data_report(manifest: Manifest, folder: Path) -> tuple[Path, Path]:
+    """Write the report on a corpus as a page and as JSON, each replaced whole; return both."""
+    facts = data_facts(manifest)
+    page, plain = folder / DATA_HTML, folder / DATA_JSON
+    _write({page: data_html(data_page(facts)), plain: data_json(facts)})
+    return page, plain
 
 
 def _index(found: Mapping[str, ExperimentFacts], reports: Path) -> dict[Path, str]:
