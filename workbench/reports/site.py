@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.data.manifest import Manifest
 from workbench.layout import safe_name
 from workbench.registry.entries import Genesis
 from workbench.registry.heads import SignedHead
@@ -14,7 +13,7 @@ from workbench.registry.hidden import public_entries
 from workbench.registry.log import Entry, LogSource
 from workbench.reports.blocks import Picture
 from workbench.reports.chronicle import chronicle
-from workbench.reports.dataset.facts import data_facts, data_json
+from workbench.reports.dataset.facts import DataFacts, data_json
 from workbench.reports.dataset.page import data_page
 from workbench.reports.facts import ExperimentFacts, experiment_facts
 from workbench.reports.index import folder_name, index_of
@@ -138,9 +137,8 @@ def all_facts(logs: Sequence[LogSource]) -> dict[str, ExperimentFacts]:
     return found
 
 
-def write_data_report(manifest: Manifest, folder: Path) -> tuple[Path, Path]:
+def write_data_report(facts: DataFacts, folder: Path) -> tuple[Path, Path]:
     """Write the report on a corpus as a page and as JSON, each replaced whole; return both."""
-    facts = data_facts(manifest)
     page, plain = folder / DATA_HTML, folder / DATA_JSON
     _write({page: data_html(data_page(facts)), plain: data_json(facts)})
     return page, plain
