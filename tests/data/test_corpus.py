@@ -51,7 +51,7 @@ def test_open_corpus_built_before_is_the_same(corpus: Corpus) -> None:
 def test_open_corpus_not_built_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError) as caught:
         open_corpus(corpus_config(), tmp_path)
-    assert caught.value.remedy == "workbench data RECIPE"
+    assert caught.value.remedy == "workbench data build RECIPE"
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,15 +1,11 @@
-"""Commands of the data side: ``workbench data build | report | rejects | mixture | at | export``."""
+"""The commands of ``workbench data``: build a corpus and see what is in it."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from workbench.cli.show import live_progress, one_line, print_json, print_table, say, say_wrapped
-from workbench.reports.dataset.facts import DataFacts, data_json
-from workbench.reports.dataset.summary import summary
-from workbench.reports.dataset.wording import settings_in_words, share_of, title
-from workbench.reports.quantities import count, percent, scaled
+from workbench.cli.show import live_progress, one_line, print_json, say, say_wrapped
 
 RecipeFile = Annotated[
     str,
@@ -36,60 +32,14 @@ def build(
     ] = 1,
 ) -> None:
     """Build the corpus of a recipe stage by stage, and write the report on it."""
+    from workbench.cli.corpora import print_corpus
     from workbench.lab import Lab
 
     with live_progress() as progress:
         built = Lab.open().build_data(recipe, workers=workers, progress=progress)
-    facts = built.facts
-    say(f"{facts.manifest.config.name}  {facts.manifest.fingerprint}")
-    for found in summary(facts):
-        say_wrapped(f"  {found.label.lower():<14} {found.text}")
-    _print_stages(facts)
-    _print_composition(facts)
+    print_corpus(built.facts)
     say(f"Report: {built.page}")
     say(f"Read some of what was left out: workbench data rejects {recipe} STAGE")
-
-
-def _print_stages(facts: DataFacts) -> None:
-    rows = []
-    for stage in facts.stages:
-        reasons: dict[str, int] = {}
-        for domain in stage.domains:
-            for reason, number in domain.reasons.items():
-                reasons[reason] = reasons.get(reason, 0) + number
-        why = max(reasons, key=lambda reason: (reasons[reason], reason), default="")
-        rows.append(
-            [
-                title(stage.name),
-                count(stage.documents_in),
-                count(stage.documents_removed),
-                scaled(stage.bytes_in, "B"),
-                share_of(stage.bytes_removed, stage.bytes_in),
-                one_line(why),
-            ]
-        )
-    say()
-    print_table(["stage", "documents in", "left out", "text in", "left out", "mostly"], rows)
-    for stage in facts.stages:
-        if stage.settings:
-            say_wrapped(f"  {stage.name:<16} {one_line(settings_in_words(stage.settings))}")
-
-
-def _print_composition(facts: DataFacts) -> None:
-    shares = facts.natural_shares
-    rows = [
-        [
-            split,
-            domain,
-            count(shard.documents),
-            scaled(shard.tokens),
-            percent(shares[domain]) if split == "train" else "",
-        ]
-        for split, by_domain in facts.manifest.shards.items()
-        for domain, shard in sorted(by_domain.items())
-    ]
-    say()
-    print_table(["split", "domain", "documents", "tokens", "natural share"], rows)
 
 
 def report(
@@ -101,6 +51,7 @@ def report(
 ) -> None:
     """Write the report on a built corpus as HTML and JSON; --json prints it instead."""
     from workbench.lab import Lab
+    from workbench.reports.dataset.facts import data_json
 
     if as_json:
         typer.echo(data_json(Lab.open().data_facts(recipe)), nl=False)

@@ -60,7 +60,7 @@ def open_corpus(config: CorpusConfig, corpora: Path) -> "Corpus":
     if not folder.is_dir():
         raise NotFoundError(
             f"corpus {config.name} is not built on this machine ({folder.name} is missing)",
-            remedy="workbench data RECIPE",
+            remedy="workbench data build RECIPE",
         )
     return read_corpus(folder, key=corpus_fingerprint(config))
 

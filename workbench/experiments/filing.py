@@ -252,7 +252,7 @@ def check_corpus(recipe: Recipe, corpus: DataState) -> None:
         raise ConflictError(
             f"the corpus {corpus.corpus!r} of {sorted(corpus.natural_mixture)} is not the recipe's "
             f"{recipe.corpus.name!r} of {domains}",
-            remedy="workbench data RECIPE",
+            remedy="workbench data build RECIPE",
         )
     needed = recipe.base.batch.seq_len + 1
     short = {

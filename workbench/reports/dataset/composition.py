@@ -4,7 +4,17 @@ from collections import defaultdict
 
 from workbench.data.config import SPLITS
 from workbench.data.manifest import Portion
-from workbench.reports.blocks import Block, Folded, Row, Section, Table, picture, say, section, table
+from workbench.reports.blocks import (
+    Block,
+    Folded,
+    Row,
+    Section,
+    Table,
+    picture,
+    say,
+    section,
+    table,
+)
 from workbench.reports.dataset.facts import DataFacts
 from workbench.reports.dataset.wording import share_of
 from workbench.reports.figures.corpus import Bar, composition_bars, share_label
@@ -65,7 +75,9 @@ def _bars(facts: DataFacts) -> list[Bar]:
     rows = [(f"{domain}, {excerpt(name, 20)}", sizes[domain, name]) for domain, name in shown]
     rest = [sizes[place] for place in ranked[len(shown) :]]
     if rest:
-        rows.append((f"{count(len(rest))} more", [sum(column) for column in zip(*rest, strict=True)]))
+        rows.append(
+            (f"{count(len(rest))} more", [sum(column) for column in zip(*rest, strict=True)])
+        )
     return [
         Bar(label=label, parts=tuple(parts), end=share_label(sum(parts), facts.bytes))
         for label, parts in rows

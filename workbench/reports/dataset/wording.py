@@ -23,10 +23,10 @@ WHAT_IT_DOES = {
     "language": "Prose whose language is not told with the least probability, or is not wanted, is "
     "left out; code and mathematics are exempt.",
     "near_duplicates": "MinHash over n-grams of words finds candidates within one language; the "
-    "similarity of each pair is then computed, and of a pair at or above the threshold the longest "
+    "similarity of each pair is then computed, and of a pair at or above the threshold the longer "
     "document is kept.",
-    "quality": "A light classifier’s scores are brought to the distribution of a reference; nothing "
-    "is cut off at one end.",
+    "quality": "A light classifier’s scores are brought to the distribution of a reference; "
+    "nothing is cut off at one end.",
     "contamination": "N-grams of words of every evaluation set are looked for in the training "
     "text.",
 }

@@ -14,6 +14,7 @@ from workbench.reports.blocks import (
     section,
     table,
 )
+from workbench.reports.corpus_account import account_tables
 from workbench.reports.disclosures import Composition, composition, disclosures
 from workbench.reports.facts import ExperimentFacts, source_of
 from workbench.reports.quantities import (
@@ -37,6 +38,7 @@ def disclosures_section(facts: ExperimentFacts) -> Section:
             Heading(text="Data composition in full"),
             _domains(made_of),
             lines(*made_of.filters),
+            *(account_tables(made_of.account, made_of.sources) if made_of.account else ()),
             table(
                 "Training mixtures at full scale; shares of tokens. “natural” is each domain’s "
                 "share of the corpus.",

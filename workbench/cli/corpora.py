@@ -1,0 +1,58 @@
+"""How a built corpus is printed."""
+
+from workbench.cli.show import one_line, print_table, say, say_wrapped
+from workbench.reports.dataset.facts import DataFacts
+from workbench.reports.dataset.summary import summary
+from workbench.reports.dataset.wording import settings_in_words, share_of, title
+from workbench.reports.quantities import count, percent, scaled
+
+
+def print_corpus(facts: DataFacts) -> None:
+    """Print a corpus in five lines, stage by stage and by split."""
+    say(f"{facts.manifest.config.name}  {facts.manifest.fingerprint}")
+    for found in summary(facts):
+        say_wrapped(f"  {found.label.lower():<14}  {one_line(found.text)}")
+    _print_stages(facts)
+    _print_composition(facts)
+
+
+def _print_stages(facts: DataFacts) -> None:
+    rows = []
+    for stage in facts.stages:
+        reasons: dict[str, int] = {}
+        for domain in stage.domains:
+            for reason, number in domain.reasons.items():
+                reasons[reason] = reasons.get(reason, 0) + number
+        why = max(reasons, key=lambda reason: (reasons[reason], reason), default="")
+        rows.append(
+            [
+                title(stage.name),
+                count(stage.documents_in),
+                count(stage.documents_removed),
+                scaled(stage.bytes_in, "B"),
+                share_of(stage.bytes_removed, stage.bytes_in),
+                one_line(why),
+            ]
+        )
+    say()
+    print_table(["stage", "documents in", "left out", "text in", "left out", "mostly"], rows)
+    for stage in facts.stages:
+        if stage.settings:
+            say_wrapped(f"  {stage.name:<16} {one_line(settings_in_words(stage.settings))}")
+
+
+def _print_composition(facts: DataFacts) -> None:
+    shares = facts.natural_shares
+    rows = [
+        [
+            split,
+            domain,
+            count(shard.documents),
+            scaled(shard.tokens),
+            percent(shares[domain]) if split == "train" else "",
+        ]
+        for split, by_domain in facts.manifest.shards.items()
+        for domain, shard in sorted(by_domain.items())
+    ]
+    say()
+    print_table(["split", "domain", "documents", "tokens", "natural share"], rows)
