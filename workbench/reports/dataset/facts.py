@@ -192,8 +192,8 @@ def _stage_facts(stage: StageRecord, domains: tuple[DomainStage, ...]) -> StageF
     return StageFacts(
         name=stage.name,
         key=stage.key,
-        settings=dict(freeze(stage.settings)),
-        findings=dict(freeze(stage.findings)),
+        settings=dict(sorted(freeze(stage.settings).items())),
+        findings=dict(sorted(freeze(stage.findings).items())),
         domains=domains,
     )
 

@@ -1,5 +1,8 @@
 """What each stage left out, why, and a few of the documents for reading."""
 
+from collections.abc import Mapping
+
+from workbench.data.account import most_frequent
 from workbench.reports.blocks import (
     Block,
     Folded,
@@ -23,9 +26,12 @@ from workbench.reports.dataset.wording import (
 from workbench.reports.figures.corpus import Bar, share_label, stage_bars
 from workbench.reports.narrative import Line, clause, line
 from workbench.reports.quantities import count, scaled
-from workbench.reports.untrusted import excerpt
+from workbench.reports.untrusted import excerpt, visible
 
 EXCERPT = 300
+_TOLD_ELSEWHERE = ("language", "quality", "contamination")
+"""Stages whose measurements are a table or a section of their own."""
+_MOST_LANGUAGES = 8
 
 
 def stages_section(facts: DataFacts) -> Section:
@@ -116,6 +122,7 @@ def _stage(stage: StageFacts) -> list[Block | None]:
         Heading(text=title(stage.name)),
         say(WHAT_IT_DOES[stage.name]) if stage.name in WHAT_IT_DOES else None,
         lines(*_told(stage)),
+        _identified(stage) if stage.name == "language" else None,
         table(
             f"{title(stage.name)}: documents left out, by reason.",
             ["Domain", "Reason", "Documents", "Share of what came in"],
@@ -126,12 +133,31 @@ def _stage(stage: StageFacts) -> list[Block | None]:
     ]
 
 
+def _identified(stage: StageFacts) -> Table | None:
+    """Return what was identified, and what other thresholds would leave out."""
+    found = [(domain, told) for domain, told in stage.findings.items() if isinstance(told, Mapping)]
+    scores = sorted({score for _, told in found for score in told.get("below", {})})
+    rows = []
+    for domain, told in found:
+        languages = most_frequent(told.get("documents", {}), _MOST_LANGUAGES)
+        total = sum(languages.values())
+        names = ", ".join(f"{visible(name)} {count(n)}" for name, n in languages.items())
+        below = [share_of(told.get("below", {}).get(score, 0), total) for score in scores]
+        rows.append(Row(cells=(domain, names, *below)))
+    return table(
+        "Prose by its likeliest language, and the share of documents that a least score would "
+        "leave out.",
+        ["Domain", "Documents by language", *(f"Below {visible(score)}" for score in scores)],
+        rows,
+        numeric=range(2, 2 + len(scores)),
+    )
+
+
 def _told(stage: StageFacts) -> list[Line]:
     found = []
     if stage.settings:
         found.append(line("Settings", clause(f"{settings_in_words(stage.settings)}.")))
-    # Quality has a section of its own.
-    if stage.findings and stage.name != "quality":
+    if stage.findings and stage.name not in _TOLD_ELSEWHERE:
         found.append(line("Measured", clause(f"{settings_in_words(stage.findings)}.")))
     return [*found, line("Key", clause("", code=stage.key))]
 
