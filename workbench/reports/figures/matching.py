@@ -24,8 +24,8 @@ class Bin:
 def matching_bars(domain: str, bins: Sequence[Bin]) -> Figure:
     """Return a row a bin: a wide bar before, a narrow one after, a mark for the reference."""
     told = ", ".join(
-        f"bin {place} {percent(found.before)} to {percent(found.after)} of {percent(found.reference)}"
-        for place, found in enumerate(bins, start=1)
+        f"bin {place} {percent(b.before)} to {percent(b.after)} against {percent(b.reference)}"
+        for place, b in enumerate(bins, start=1)
     )
     return figure(
         name=f"quality-{domain}",
