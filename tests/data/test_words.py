@@ -1,6 +1,10 @@
+import random
+import re
+
 import numpy as np
 import pytest
 
+from workbench.data.dedup import normalise
 from workbench.data.words import WordHashes, ngram_hashes, words
 
 
@@ -19,6 +23,18 @@ from workbench.data.words import WordHashes, ngram_hashes, words
 )
 def test_words_are_lower_case_without_punctuation(text: str, expected: list[str]) -> None:
     assert words(text) == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_words_are_those_of_one_expression_over_the_normalised_text(seed: int) -> None:
+    generator = random.Random(seed)
+    ascii_text = "".join(chr(generator.randrange(128)) for _ in range(2000))
+    wide = "".join(
+        chr(generator.choice([generator.randrange(0x250), 0x4E00, 0xFF21])) for _ in ascii_text
+    )
+    for text in (ascii_text, wide, wide.replace("\u4e00", " ")):
+        one_by_one = re.findall("\u4e00|[^\\W\u4e00]+", normalise(text))
+        assert words(text) == one_by_one
 
 
 def test_word_hashes_are_the_same_on_every_machine() -> None:
