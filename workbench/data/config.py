@@ -76,7 +76,11 @@ class LanguageConfig(BaseModel):
     allowed: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}$")], ...] = ()
     """ISO 639 codes; empty allows every language."""
     score: float = Field(default=0.92, ge=0, le=1)
-    """Least probability of the likeliest language. Code and mathematics are exempt."""
+    """Least score of the likeliest language. Code and mathematics are exempt."""
+    measure: Literal["against_second", "probability"] = "against_second"
+    """What the score is: the likeliest language's probability p1 against the second likeliest's,
+    p1 / (p1 + p2), or p1 itself. The small model spreads much probability over languages that
+    nobody would confuse, so p1 is low on technical text (docs/decisions/0017-language-score.md)."""
 
 
 class NearDuplicateConfig(BaseModel):

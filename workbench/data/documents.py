@@ -3,6 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+_NUM_PARTS = 3
+_PART_CHARACTERS = 1000
+EXCERPT = f"{_NUM_PARTS} times {_PART_CHARACTERS} characters: beginning, middle, end"
+"""What `excerpt` takes, for the record."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
@@ -54,3 +59,16 @@ def _piece_end(data: bytes, start: int, max_bytes: int) -> int:
         limit -= 1
     # A limit below one character would not advance; config.py asks for at least 100 bytes.
     return max(limit, start + 1)
+
+
+def excerpt(text: str) -> str:
+    """Return what a model that judges a document sees of it.
+
+    Short texts are seen whole, longer ones in three parts of 1,000 characters: the beginning, the
+    middle and the end, joined by spaces.
+    """
+    if len(text) <= _NUM_PARTS * _PART_CHARACTERS:
+        return text
+    last = len(text) - _PART_CHARACTERS
+    starts = [last * part // (_NUM_PARTS - 1) for part in range(_NUM_PARTS)]
+    return " ".join(text[start : start + _PART_CHARACTERS] for start in starts)
