@@ -132,7 +132,21 @@ class ContaminationConfig(BaseModel):
     evaluation: dict[Domain, ReferenceConfig] = {}
     """Sets besides the corpus's own validation and test splits, which are always measured."""
     exclude: bool = False
-    """Leave training documents out that mark an evaluation document; else only report them."""
+    """Leave training documents out that alone hold the threshold's share of an evaluation
+    document's n-grams; else only report the overlap."""
+    max_share_lost: float = Field(default=0.5, gt=0, le=1)
+    """A source that loses more of its bytes than this stops the build."""
+
+    @field_validator("evaluation")
+    @classmethod
+    def _names_are_free(cls, value: dict[str, ReferenceConfig]) -> dict[str, ReferenceConfig]:
+        taken = sorted(set(value) & set(SPLITS))
+        if taken:
+            raise ValueError(
+                f"contamination.evaluation names {taken}: the corpus's own splits have these "
+                "names; call the set otherwise"
+            )
+        return value
 
 
 class TokenizerConfig(BaseModel):

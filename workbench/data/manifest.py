@@ -144,9 +144,10 @@ class Overlap(_Strict):
     contaminated: _Count
     """Documents with at least the threshold's share of n-grams found."""
     unmeasured: _Count
-    """Documents too short for one n-gram."""
+    """Documents too short for one n-gram, or with none of theirs in the sample."""
     samples: tuple[Sample, ...] = ()
-    """Training documents that overlap most; text of the sealed split is never shown."""
+    """Training documents that overlap most, with their own text: never an evaluation document's.
+    A document of the sealed split is not named either."""
 
 
 class Contamination(_Strict):

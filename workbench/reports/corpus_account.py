@@ -7,6 +7,7 @@ from workbench.registry.entries import (
     DataAccount,
     DataState,
     FilterStage,
+    ServedOverlap,
     SetOverlap,
 )
 from workbench.reports.blocks import Row, Table, table
@@ -104,6 +105,25 @@ def _overlap(name: str, found: SetOverlap) -> str:
         f"{count(found.ngrams, 'n-gram')} found, {count(found.touched)} of "
         f"{count(measured, 'document')} touched, {count(found.contaminated)} contaminated, "
         f"{count(found.unmeasured)} too short to measure."
+    )
+
+
+def served_in_words(found: ServedOverlap) -> str:
+    """Return the overlap of the evaluation sets with what one run drew, in a sentence."""
+    sets = [
+        f"{set_title(name)} {share_of(o.found, o.ngrams)} of n-grams, "
+        f"{count(o.contaminated, 'document')} contaminated"
+        for name, o in sorted(found.sets.items())
+    ]
+    looked = "all of them looked through"
+    if found.measured_windows < found.windows:
+        looked = (
+            f"{count(found.measured_windows)} of them looked through, chosen by a hash: a lower "
+            "bound"
+        )
+    return (
+        f"of the {count(found.windows, 'window')} of text that it was served ({looked}), "
+        f"{'; '.join(sets)}."
     )
 
 

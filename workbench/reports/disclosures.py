@@ -8,7 +8,7 @@ from workbench.data.config import SPLITS
 from workbench.proxies.recipe import Recipe
 from workbench.registry.entries import DataAccount, DataState
 from workbench.reports.accounting import bill, sweep_accounting
-from workbench.reports.corpus_account import contamination_clauses, stage_lines
+from workbench.reports.corpus_account import contamination_clauses, served_in_words, stage_lines
 from workbench.reports.documents import registered_recipe
 from workbench.reports.facts import Cited, ExperimentFacts, Source, merged_sources
 from workbench.reports.lineage import run_lineages
@@ -147,8 +147,12 @@ def _contamination(facts: ExperimentFacts) -> list[Clause]:
     return [*contamination_clauses(data, facts.registration.sources), *_served(facts)]
 
 
-def _served(facts: ExperimentFacts) -> list[Clause]:
-    return []
+def _served(facts: ExperimentFacts) -> Iterator[Clause]:
+    """Yield the overlap with what each completed run drew; none in runs older than it."""
+    for run in run_lineages(facts):
+        ended = run.attempts[-1].ended
+        if ended is not None and ended.value.served is not None:
+            yield clause(f"{run.run}: {served_in_words(ended.value.served)}", ended.sources)
 
 
 def composition(facts: ExperimentFacts) -> Composition | None:

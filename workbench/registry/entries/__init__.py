@@ -28,7 +28,6 @@ from workbench.registry.entries.data_account import (
     HeadAccount,
     LicenceCount,
     Loss,
-    SetOverlap,
     WeightedHead,
 )
 from workbench.registry.entries.filing import (
@@ -76,6 +75,8 @@ from workbench.registry.entries.runs import (
     Incident,
     RunEnded,
     RunStarted,
+    ServedOverlap,
+    SetOverlap,
 )
 from workbench.registry.entries.sweeps import (
     Candidate,
@@ -151,6 +152,7 @@ __all__ = [
     "RunStarted",
     "ScalePoint",
     "SeedValue",
+    "ServedOverlap",
     "SetOverlap",
     "StatedPower",
     "SweepEnded",

@@ -1,6 +1,7 @@
 """How a corpus was made, as a registration records it: enough to state it from the log alone."""
 
 from workbench.registry.entries.record import Number, Record
+from workbench.registry.entries.runs import SetOverlap
 
 
 class DomainAccount(Record):
@@ -69,21 +70,6 @@ class HeadAccount(Record):
     read: Number
     kept: Number
     weighted: list[WeightedHead] = []
-
-
-class SetOverlap(Record):
-    """How much of one evaluation set stands in the training split."""
-
-    documents: int
-    ngrams: int
-    """Distinct n-grams looked for."""
-    found: int
-    touched: int
-    """Documents with any n-gram found."""
-    contaminated: int
-    """Documents with the threshold's share of n-grams found."""
-    unmeasured: int
-    """Documents too short for one n-gram."""
 
 
 class ContaminationAccount(Record):

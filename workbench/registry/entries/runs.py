@@ -52,6 +52,38 @@ class DomainUse(Record):
     """How many times the domain's training text was gone through."""
 
 
+class SetOverlap(Record):
+    """How much of one evaluation set stands in text that a run was served."""
+
+    documents: int
+    ngrams: int
+    """Distinct n-grams of words looked for."""
+    found: int
+    touched: int
+    """Documents with at least one n-gram found."""
+    contaminated: int
+    """Documents with at least the threshold's share found."""
+    unmeasured: int
+    """Documents too short for one n-gram, or with none of theirs in the sample."""
+
+
+class ServedOverlap(Record):
+    """Overlap of evaluation sets with the text that a run was served."""
+
+    ngram: int
+    """Words."""
+    threshold: Number
+    one_in: int
+    """One n-gram in so many was looked for, chosen by its hash; 1 is all of them."""
+    windows: int
+    """Different windows of text served."""
+    measured_windows: int
+    """Of them looked through, chosen by a hash of their place. Where fewer, what was found is a
+    lower bound."""
+    sets: dict[str, SetOverlap]
+    """``validation``, ``test`` and the named ones."""
+
+
 class RunEnded(Body):
     """One process life of a full-scale run ended, or was found dead."""
 
@@ -73,6 +105,8 @@ class RunEnded(Body):
     evaluations: list[EvaluationPoint] = []
     drawn: dict[str, DomainUse] = {}
     """By domain, over all attempts that survive; empty unless the run completed."""
+    served: ServedOverlap | None = None
+    """Of all text that the run drew; none unless it completed, and in older entries."""
     reason: str = ""
 
 
