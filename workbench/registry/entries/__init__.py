@@ -28,6 +28,7 @@ from workbench.registry.entries.data_account import (
     HeadAccount,
     LicenceCount,
     Loss,
+    SetOverlap,
     WeightedHead,
 )
 from workbench.registry.entries.filing import (
@@ -76,7 +77,6 @@ from workbench.registry.entries.runs import (
     RunEnded,
     RunStarted,
     ServedOverlap,
-    SetOverlap,
 )
 from workbench.registry.entries.sweeps import (
     Candidate,

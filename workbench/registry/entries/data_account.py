@@ -1,7 +1,6 @@
 """How a corpus was made, as a registration records it: enough to state it from the log alone."""
 
 from workbench.registry.entries.record import Number, Record
-from workbench.registry.entries.runs import SetOverlap
 
 
 class DomainAccount(Record):
@@ -70,6 +69,21 @@ class HeadAccount(Record):
     read: Number
     kept: Number
     weighted: list[WeightedHead] = []
+
+
+class SetOverlap(Record):
+    """How much of one evaluation set stands in training text."""
+
+    documents: int
+    ngrams: int
+    """Distinct n-grams of words looked for."""
+    found: int
+    touched: int
+    """Documents with at least one n-gram found."""
+    contaminated: int
+    """Documents with at least the threshold's share found."""
+    unmeasured: int
+    """Documents too short for one n-gram, or with none of theirs in the sample."""
 
 
 class ContaminationAccount(Record):
