@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from workbench.data.corpus import Corpus
-from workbench.data.stream import Accounting, TokenStream, window_order
+from workbench.data.draws import window_order
+from workbench.data.stream import Accounting, TokenStream
 from workbench.errors import ConflictError
 from workbench.training.config import BatchConfig
 

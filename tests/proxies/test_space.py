@@ -6,6 +6,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tests.proxies.conftest import recipe_values
 from workbench.proxies.recipe import Recipe
@@ -133,3 +134,45 @@ def test_coordinates_of_a_choice_that_is_not_offered_are_left_out() -> None:
     assert coordinates(space(balance__weight=dimension), {"balance.weight": 0.1}) == {
         "balance.weight": 1
     }
+
+
+BOUNDED = {
+    "kind": "simplex",
+    "domains": ["code", "docs", "math"],
+    "minimum": 0.05,
+    "maximum": {"docs": 0.3, "math": 0.4},
+}
+
+
+@given(st.lists(st.floats(UNIT_LOW, UNIT_HIGH), min_size=2, max_size=2))
+def test_draw_under_upper_bounds_keeps_them_and_the_simplex(units: list[float]) -> None:
+    bounded = space(mixture=BOUNDED)
+    assert coordinate_names(bounded) == ("mixture.code", "mixture.docs")
+    values = dict(zip(coordinate_names(bounded), units, strict=True))
+    shares = draw(bounded, CONTROL, Fixed(values))["mixture"]
+    check_simplex(shares)
+    assert 0.05 <= shares["docs"] <= 0.3
+    assert 0.05 <= shares["math"] <= 0.4
+    assert shares["code"] >= 0.3 - 1e-12
+
+
+def test_coordinates_under_upper_bounds_lead_back_to_the_point() -> None:
+    bounded = space(mixture=BOUNDED)
+    near = coordinates(bounded, CONTROL)
+    assert tuple(near) == coordinate_names(bounded)
+    shares = draw(bounded, CONTROL, Fixed(near))["mixture"]
+    assert shares == pytest.approx(CONTROL["mixture"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("maximum", "message"),
+    [
+        ({"code": 0.3, "docs": 0.3, "math": 0.3}, "the maxima sum to 0.9"),
+        ({"code": 0.04}, "maximum 0.04 of 'code' is not above the minimum 0.05"),
+        ({"poetry": 0.5}, "poetry"),
+        ({"code": 1.5}, "less than or equal to 1"),
+    ],
+)
+def test_bounds_that_leave_nothing_are_refused(maximum: dict, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        space(mixture=BOUNDED | {"maximum": maximum})

@@ -15,6 +15,7 @@ import torch
 from workbench.errors import ConflictError, StoreUnavailableError
 from workbench.sentinel.telemetry import read_rows
 from workbench.training import fit as fit_module
+from workbench.training import sampling
 from workbench.training.attempts import attempt_trace, resume_point
 from workbench.training.checkpoints import checkpoint_path, read_checkpoint
 from workbench.training.evaluate import evaluate, load_weights, validation_windows
@@ -63,13 +64,13 @@ def drawn(monkeypatch) -> list[np.ndarray]:
     """The tokens of every step that any fit draws, in order."""
     batches: list[np.ndarray] = []
 
-    class Spy(fit_module.TokenStream):
+    class Spy(sampling.TokenStream):
         def next_step(self):
             batch = super().next_step()
             batches.append(batch.tokens.copy())
             return batch
 
-    monkeypatch.setattr(fit_module, "TokenStream", Spy)
+    monkeypatch.setattr(sampling, "TokenStream", Spy)
     return batches
 
 
@@ -355,8 +356,8 @@ def test_loss_that_is_not_finite_ends_the_run_at_once(
     """A NaN never trains on, never becomes a number, and leaves the last good state."""
     real = fit_module.PretrainModule._objective
 
-    def poisoned(self, tokens, mask, num_targets, weight):
-        objective, means = real(self, tokens, mask, num_targets, weight)
+    def poisoned(self, batch, num_targets, weight):
+        objective, means = real(self, batch, num_targets, weight)
         if self.done + 1 == 6:
             means = means.clone()
             means[0] = value

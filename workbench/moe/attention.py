@@ -41,8 +41,16 @@ class Attention(nn.Module):
         self.query_norm = RMSNorm(self.head_dim) if config.qk_norm else nn.Identity()
         self.key_norm = RMSNorm(self.head_dim) if config.qk_norm else nn.Identity()
 
-    def forward(self, x_BTD: Tensor, rotation: "Rotation") -> Tensor:
-        """Return the attention output, [B, T, D]."""
+    def forward(
+        self, x_BTD: Tensor, rotation: "Rotation", visible_B1TT: Tensor | None = None
+    ) -> Tensor:
+        """Return the attention output, [B, T, D].
+
+        Args:
+            x_BTD: the sub-layer's input.
+            rotation: the positions; only their differences matter.
+            visible_B1TT: of `visible_positions`; None lets each position see all before it.
+        """
         q_BTHC = functional.linear(x_BTD, self.query).unflatten(-1, (self.num_heads, -1))
         k_BTGC = functional.linear(x_BTD, self.key).unflatten(-1, (self.num_kv_heads, -1))
         v_BTGC = functional.linear(x_BTD, self.value).unflatten(-1, (self.num_kv_heads, -1))
@@ -52,10 +60,17 @@ class Attention(nn.Module):
             q_BTHC.transpose(1, 2),
             k_BTGC.transpose(1, 2),
             v_BTGC.transpose(1, 2),
-            is_causal=True,
+            attn_mask=visible_B1TT,
+            is_causal=visible_B1TT is None,
             enable_gqa=self.num_heads != self.num_kv_heads,
         )
         return functional.linear(mixed_BHTC.transpose(1, 2).flatten(2), self.output)
+
+
+def visible_positions(segments_BT: Tensor) -> Tensor:
+    """Return where a position (row) sees another (column): not later, and of its own segment."""
+    same_BTT = segments_BT.unsqueeze(2) == segments_BT.unsqueeze(1)
+    return same_BTT.tril().unsqueeze(1)
 
 
 class Rotation(nn.Module):

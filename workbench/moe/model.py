@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.moe.attention import Attention, RMSNorm, Rotation
+from workbench.moe.attention import Attention, RMSNorm, Rotation, visible_positions
 from workbench.moe.config import ModelConfig
 from workbench.moe.experts import Experts, SharedExperts
 from workbench.moe.router import Router, Routing
@@ -60,14 +60,18 @@ class Layer(nn.Module):
         )
 
     def forward(
-        self, x_BTD: Tensor, rotation: Rotation, mask_N: Tensor | None
+        self,
+        x_BTD: Tensor,
+        rotation: Rotation,
+        mask_N: Tensor | None,
+        visible_B1TT: Tensor | None,
     ) -> tuple[Tensor, Routing]:
         """Return the residual stream after the layer and its routing."""
         if self.reordered:
-            x_BTD = x_BTD + self.attention_norm(self.attention(x_BTD, rotation))
+            x_BTD = x_BTD + self.attention_norm(self.attention(x_BTD, rotation, visible_B1TT))
             y_BTD, routing = self._experts(x_BTD, mask_N)
             return x_BTD + self.experts_norm(y_BTD), routing
-        x_BTD = x_BTD + self.attention(self.attention_norm(x_BTD), rotation)
+        x_BTD = x_BTD + self.attention(self.attention_norm(x_BTD), rotation, visible_B1TT)
         y_BTD, routing = self._experts(self.experts_norm(x_BTD), mask_N)
         return x_BTD + y_BTD, routing
 
@@ -106,17 +110,27 @@ class MoEDecoder(nn.Module):
         """The head's matrix, [V, D]; the embedding itself when tied."""
         return self.embedding if self.head is None else self.head
 
-    def forward(self, tokens_BT: Tensor, mask_BT: Tensor | None = None) -> DecoderOutput:
+    def forward(
+        self,
+        tokens_BT: Tensor,
+        mask_BT: Tensor | None = None,
+        segments_BT: Tensor | None = None,
+    ) -> DecoderOutput:
         """Return next-token logits and the routing of every layer; arguments as of `hidden`.
 
         Training and evaluation use `hidden` with `workbench.moe.loss`, which is faster and never
         holds all logits.
         """
-        hidden = self.hidden(tokens_BT, mask_BT)
+        hidden = self.hidden(tokens_BT, mask_BT, segments_BT)
         logits_BTV = functional.linear(hidden.hidden_BTD, self.output_embedding)
         return DecoderOutput(logits_BTV=logits_BTV, routing=hidden.routing)
 
-    def hidden(self, tokens_BT: Tensor, mask_BT: Tensor | None = None) -> HiddenOutput:
+    def hidden(
+        self,
+        tokens_BT: Tensor,
+        mask_BT: Tensor | None = None,
+        segments_BT: Tensor | None = None,
+    ) -> HiddenOutput:
         """Return the final hidden states and the routing of every layer.
 
         Args:
@@ -124,13 +138,16 @@ class MoEDecoder(nn.Module):
             mask_BT: True for real tokens. It keeps padding out of the routing statistics and
                 changes no hidden state: attention is causal, so that padding at the end of a
                 sequence never reaches a real token. Padding in front is not supported.
+            segments_BT: which document each token belongs to; attention stays within it, so that
+                the hidden states are those of each document alone. None is one document a row.
         """
         assert tokens_BT.shape[1] <= self.config.max_seq_len, tokens_BT.shape  # noqa: S101
         mask_N = None if mask_BT is None else mask_BT.flatten()
+        visible_B1TT = None if segments_BT is None else visible_positions(segments_BT)
         x_BTD = functional.embedding(tokens_BT, self.embedding)
         routing: list[Routing] = []
         for layer in self.layers:
-            x_BTD, decided = layer(x_BTD, self.rotation, mask_N)
+            x_BTD, decided = layer(x_BTD, self.rotation, mask_N, visible_B1TT)
             routing.append(decided)
         return HiddenOutput(hidden_BTD=self.final_norm(x_BTD), routing=tuple(routing))
 

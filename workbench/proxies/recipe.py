@@ -3,6 +3,7 @@
 Imports no torch and no Optuna, so that a proposal can be checked and registered in a blink.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
@@ -15,6 +16,16 @@ from workbench.training.config import RunConfig
 SIMPLEX_KEYS = ("mixture", "phase_fractions")
 """Values replaced whole, never merged: part of one simplex point and part of another is neither."""
 
+WHOLE_KEYS = (*SIMPLEX_KEYS, "document_weights", "availability")
+"""Values that a fragment replaces whole."""
+
+LEFT_OUT: dict[str, Json] = {
+    "batch.documents": "joined",
+    "document_weights": None,
+    "availability": None,
+}
+"""Keys that a written configuration leaves out while they have these values."""
+
 METRICS = "bpb_macro, or bpb_<domain>"
 
 
@@ -23,11 +34,34 @@ class _Strict(BaseModel):
 
 
 class MixtureSpace(_Strict):
-    """The simplex over domains, each share at least ``minimum``; uniform (Dirichlet(1))."""
+    """The simplex over domains, each share at least ``minimum``; uniform (Dirichlet(1)).
+
+    Where ``maximum`` bounds shares from above it is uniform on what the bounds leave.
+    """
 
     kind: Literal["simplex"]
     domains: tuple[Domain, ...] = Field(min_length=2)
     minimum: float = Field(default=0.0, ge=0, lt=0.5)
+    maximum: dict[Domain, Annotated[float, Field(gt=0, le=1)]] = Field(default={}, max_length=10)
+    """Largest share of some domains, for example what an availability allows."""
+
+    @model_validator(mode="after")
+    def _is_feasible(self) -> "MixtureSpace":
+        unknown = sorted(set(self.maximum) - set(self.domains))
+        if unknown:
+            raise ValueError(f"maximum names {unknown}, which are none of {list(self.domains)}")
+        for domain, most in self.maximum.items():
+            if most <= self.minimum:
+                raise ValueError(
+                    f"maximum {most:g} of {domain!r} is not above the minimum {self.minimum:g}"
+                )
+        total = math.fsum(self.maximum.get(domain, 1.0) for domain in self.domains)
+        if total <= 1:
+            raise ValueError(
+                f"the maxima sum to {total:g}: above 1 some mixture is left to choose, at 1 only "
+                "one, below 1 none"
+            )
+        return self
 
 
 class LogUniform(_Strict):
@@ -166,17 +200,19 @@ def value_at(plain: Mapping[str, Json], key: str) -> Json:
     place: Json = plain
     for part in key.split("."):
         if not isinstance(place, Mapping) or part not in place:
+            if key in LEFT_OUT:
+                return LEFT_OUT[key]
             raise ValueError(f"{key!r} is not a key of the run configuration")
         place = place[part]
     return place
 
 
 def dotted(plain: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
-    """Return the leaves of a nested mapping under dotted keys; simplex points stay whole."""
+    """Return the leaves of a nested mapping under dotted keys; `WHOLE_KEYS` stay whole."""
     result: dict[str, Json] = {}
     for key, value in plain.items():
         path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and key not in SIMPLEX_KEYS:
+        if isinstance(value, Mapping) and key not in WHOLE_KEYS:
             result.update(dotted(value, f"{path}."))
         else:
             result[path] = value
@@ -199,7 +235,7 @@ def _merge(base: Mapping[str, Json], over: Mapping[str, Json]) -> dict[str, Json
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)
-        mergeable = isinstance(value, Mapping) and key not in SIMPLEX_KEYS
+        mergeable = isinstance(value, Mapping) and key not in WHOLE_KEYS
         if mergeable and isinstance(below, Mapping):
             merged[key] = _merge(below, value)
         else:

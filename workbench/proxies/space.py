@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
 from workbench.canonical import Json
+from workbench.proxies.bounded import Room, bounded_point, bounded_units
 from workbench.proxies.recipe import (
     Choice,
     Dimension,
@@ -82,6 +83,14 @@ def _value(key: str, dimension: Dimension, control: Json, source: Source) -> Jso
 
 
 def _mixture(key: str, dimension: MixtureSpace, source: Source) -> dict[str, float]:
+    if dimension.maximum:
+        units = [source.between(name, UNIT_LOW, UNIT_HIGH) for name in _names(key, dimension)]
+        parts = bounded_point(units, _room(dimension))
+        pairs = zip(dimension.domains, parts, strict=True)
+        return {
+            domain: min(dimension.minimum + part, dimension.maximum.get(domain, 1.0))
+            for domain, part in pairs
+        }
     # Normalised exponentials are uniform on the simplex: Dirichlet(1) as independent Gamma(1)
     # variates (Devroye 1986, chapter XI, theorem 4.1).
     weights = {
@@ -122,6 +131,11 @@ def _coordinates(key: str, dimension: Dimension, value: Json) -> dict[str, Coord
 def _mixture_coordinates(
     key: str, dimension: MixtureSpace, shares: Mapping[str, float]
 ) -> dict[str, Coordinate]:
+    if dimension.maximum:
+        parts = [shares.get(domain, 0.0) - dimension.minimum for domain in dimension.domains]
+        units = bounded_units(parts, _room(dimension))
+        names = _names(key, dimension)
+        return {n: _within(u, UNIT_LOW, UNIT_HIGH) for n, u in zip(names, units, strict=True)}
     # Any common factor of the exponentials gives the same shares; their expected sum, one each,
     # puts the point where the sampler would most often look for it.
     free = 1 - dimension.minimum * len(dimension.domains)
@@ -133,11 +147,26 @@ def _mixture_coordinates(
     return found
 
 
+def _names(key: str, dimension: Dimension) -> list[str]:
+    return [f"{key}.{part}" for part in _parts(dimension)]
+
+
+def _room(dimension: MixtureSpace) -> Room:
+    """Return what the minimum leaves to share out."""
+    free = 1 - dimension.minimum * len(dimension.domains)
+    caps = [
+        min(dimension.maximum.get(domain, 1.0) - dimension.minimum, free)
+        for domain in dimension.domains
+    ]
+    return Room(total=free, caps=tuple(caps))
+
+
 def _within(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
 
 
 def _parts(dimension: Dimension) -> tuple[str, ...]:
     if isinstance(dimension, MixtureSpace):
-        return dimension.domains
+        # Under upper bounds the shares are drawn one after the other; the last is what is left.
+        return dimension.domains[:-1] if dimension.maximum else dimension.domains
     return tuple(dimension.ranges) if isinstance(dimension, PhaseSpace) else ()

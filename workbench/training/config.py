@@ -1,6 +1,7 @@
 """One run's configuration, the same for a proxy and at full scale. Imports no torch."""
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -23,9 +24,20 @@ def check_simplex(shares: dict[str, float], what: str = "mixture") -> dict[str, 
         raise ValueError(f"{what} shares must lie in [0, 1], got {bad}")
     total = math.fsum(shares.values())
     if abs(total - 1) > SUM_TOLERANCE:
-        normal = {name: round(share / total, 6) for name, share in shares.items()} if total else {}
-        raise ValueError(f"{what} sums to {total:.6g}, not 1 (normalised it would be {normal})")
+        raise ValueError(f"{what} sums to {total:.6g}, not 1{_normalised(shares, total)}")
     return shares
+
+
+def _normalised(shares: dict[str, float], total: float) -> str:
+    """Return the factor that puts the sum right and the shares after it, which are accepted."""
+    if not total:
+        return ""
+    normal = {name: round(share / total, 6) for name, share in shares.items()}
+    largest = max(normal, key=normal.__getitem__)
+    # What rounding took or gave, so that the written line sums to 1.
+    normal[largest] = round(normal[largest] + 1 - math.fsum(normal.values()), 6)
+    told = ", ".join(f"{name}: {share:.6g}" for name, share in normal.items())
+    return f": multiply by {1 / total:.5f}, which gives {{{told}}}"
 
 
 _Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -77,6 +89,11 @@ class BatchConfig(BaseModel):
     seq_len: int = Field(ge=2)
     micro_batches: int = Field(default=1, ge=1)
     """Backward passes a step; must divide ``sequences``."""
+    documents: Literal["joined", "masked"] = Field(
+        default="joined", exclude_if=lambda documents: documents == "joined"
+    )
+    """``masked``: attention does not cross from one document into another, and the first token
+    of a document, which nothing before it foretells, is not a target."""
 
     @model_validator(mode="after")
     def _divides(self) -> "BatchConfig":
@@ -107,6 +124,44 @@ class CheckpointConfig(BaseModel):
     keep: int = Field(default=2, ge=1)
 
 
+class DocumentWeightsConfig(BaseModel):
+    """How much rarer documents of frequent words come up in training; never in validation.
+
+    A document's relative weight is decay ** (100 · (1 - rank)), with the rank of its entropy
+    among the training documents of its domain, 0 to 1.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first: float = Field(ge=0.9, le=1)
+    """Decay at the first step; linear in the step from there."""
+    last: float = Field(ge=0.9, le=1)
+    """Decay at the last step."""
+
+
+class AvailabilityConfig(BaseModel):
+    """How often a domain's training text may be gone through, and what happens at the end of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_epochs: Annotated[float, Field(gt=0)] | dict[Domain, Annotated[float, Field(gt=0)]]
+    """Epochs of every domain, or of those named."""
+    exhausted: Literal["refuse", "repeat", "drop"]
+    """``refuse``: a run that needs more does not start. ``repeat``: the text goes on into further
+    epochs. ``drop``: the domain's share goes to the others in proportion from there on."""
+
+    def caps(self, domains: Iterable[str]) -> dict[str, float]:
+        """Return the most epochs of each domain that has a limit."""
+        if isinstance(self.max_epochs, dict):
+            return {d: self.max_epochs[d] for d in domains if d in self.max_epochs}
+        return dict.fromkeys(domains, self.max_epochs)
+
+
+def _is_none(value: object) -> bool:
+    # Left out of a written configuration: one from before the field existed keeps its fingerprint.
+    return value is None
+
+
 class RunConfig(BaseModel):
     """Everything that decides a run's result besides its corpus and its seed."""
 
@@ -123,6 +178,10 @@ class RunConfig(BaseModel):
     """Share of the steps of each phase, by name: a point of the simplex."""
     mixture: dict[Domain, float] | Literal["natural"]
     """Share of each domain in the training tokens; ``natural`` is their share in the corpus."""
+    document_weights: DocumentWeightsConfig | None = Field(default=None, exclude_if=_is_none)
+    """None draws all documents of a domain alike."""
+    availability: AvailabilityConfig | None = Field(default=None, exclude_if=_is_none)
+    """None lets every domain repeat as often as its share asks."""
     evaluation: EvaluationConfig
     checkpoint: CheckpointConfig
     precision: Literal["fp32", "bf16"] = "fp32"

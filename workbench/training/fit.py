@@ -17,8 +17,6 @@ import torch
 from lightning.pytorch import Trainer
 
 from workbench.data.corpus import Corpus
-from workbench.data.mixture import resolve
-from workbench.data.stream import TokenStream
 from workbench.errors import ConflictError, RunFailedError, WorkbenchError
 from workbench.moe.model import MoEDecoder, initialise
 from workbench.training.attempts import ResumePoint, checkpoint_folder, resume_point
@@ -32,11 +30,12 @@ from workbench.training.config import RunConfig
 from workbench.training.evaluate import validation_windows
 from workbench.training.interruption import Interrupted, StopRequest, stop_requests
 from workbench.training.loader import StepLoader
+from workbench.training.mixture_plan import refuse_unavailable
 from workbench.training.module import PretrainModule, RunIdentity
-from workbench.training.phases import mixture_changes
 from workbench.training.recorder import FileRecorder, Recorder
 from workbench.training.results import DivergenceRule, EndOutcome, RunResult
 from workbench.training.run_folder import evaluations_path, exclusive, telemetry_path
+from workbench.training.sampling import run_stream
 from workbench.training.supervision import Progress, Supervisor
 
 
@@ -70,11 +69,13 @@ def fit(
         accelerator: ``auto`` takes a GPU where there is one; only the CPU repeats to the last bit.
 
     Raises:
+        InvalidFileError: the run needs more text than its availability allows.
         ConflictError: another process trains in the folder, or its checkpoint, the corpus and the
             configuration do not belong together.
         Interrupted: Ctrl-C or SIGTERM; the step in progress was finished and saved.
     """
     began = time.perf_counter()
+    refuse_unavailable(config, corpus)
     with exclusive(folder), stop_requests() as stop:
         start = _begin(folder)
         files = FileRecorder(
@@ -85,7 +86,7 @@ def fit(
             model = _initial_model(config, corpus, seed)
             identity = RunIdentity(config=config, seed=seed, corpus=corpus.fingerprint)
             module = PretrainModule(model, identity)
-            loader = StepLoader(_stream(config, corpus, seed), config.steps)
+            loader = StepLoader(run_stream(config, corpus, seed), config.steps)
             supervisor = Supervisor(
                 module=module,
                 recorders=(files, *recorders),
@@ -98,7 +99,8 @@ def fit(
                 clock=clock,
             )
             if start.from_step < config.steps:
-                _train(module, loader, supervisor, start, folder, accelerator)
+                with contextlib.closing(loader):
+                    _train(module, loader, supervisor, start, folder, accelerator)
             else:
                 _restore_complete(module, loader, supervisor, start)
             outcome = _outcome(supervisor, module, stop)
@@ -141,12 +143,6 @@ def _initial_model(config: RunConfig, corpus: Corpus, seed: int) -> MoEDecoder:
     model = MoEDecoder(config.model)
     initialise(model, torch.Generator().manual_seed(seed))
     return model
-
-
-def _stream(config: RunConfig, corpus: Corpus, seed: int) -> TokenStream:
-    # The stream counts the steps done before a mixture holds, the schedule the first step of it.
-    mixtures = [(first - 1, resolve(shares, corpus)) for first, shares in mixture_changes(config)]
-    return TokenStream(corpus, batch=config.batch, seed=seed, mixtures=mixtures)
 
 
 def _train(

@@ -71,6 +71,18 @@ class StepMeasures:
         return ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MicroBatch:
+    """What one backward pass sees."""
+
+    tokens_BT: Tensor
+    """Inputs are all but the last of a row, targets all but the first."""
+    mask_BT: Tensor | None
+    """Of the inputs: True where the target counts and the token is part of the routing figures."""
+    segments_BT: Tensor | None
+    """Of the inputs: their documents, where attention stays within them."""
+
+
 class PretrainModule(LightningModule):
     """The decoder with its objective, optimizer and schedule.
 
@@ -128,22 +140,28 @@ class PretrainModule(LightningModule):
         tokens_BT = batch["tokens"]
         mask_BT = batch.get("mask")
         num_targets = tokens_BT[:, 1:].numel() if mask_BT is None else int(mask_BT.sum())
+        segments_BT = batch.get("segments")
         rows = len(tokens_BT) // self.identity.config.batch.micro_batches
         sums = torch.zeros(len(_MEANS), device=tokens_BT.device)
         for begin in range(0, len(tokens_BT), rows):
             part = slice(begin, begin + rows)
-            mask = None if mask_BT is None else mask_BT[part]
-            objective, means = self._objective(tokens_BT[part], mask, num_targets, balance_weight)
+            one = MicroBatch(
+                tokens_BT=tokens_BT[part],
+                mask_BT=None if mask_BT is None else mask_BT[part],
+                segments_BT=None if segments_BT is None else segments_BT[part],
+            )
+            objective, means = self._objective(one, num_targets, balance_weight)
             if backward:
                 self.manual_backward(objective)
             sums += means
         return dict(zip(_MEANS, sums.tolist(), strict=True))
 
     def _objective(
-        self, tokens_BT: Tensor, mask_BT: Tensor | None, num_targets: int, balance_weight: float
+        self, batch: MicroBatch, num_targets: int, balance_weight: float
     ) -> tuple[Tensor, Tensor]:
         """Return a micro-batch's part of the step's objective and of its means."""
-        output = self.model.hidden(tokens_BT[:, :-1], mask_BT)
+        tokens_BT, mask_BT = batch.tokens_BT, batch.mask_BT
+        output = self.model.hidden(tokens_BT[:, :-1], mask_BT, batch.segments_BT)
         num_counted = tokens_BT[:, 1:].numel() if mask_BT is None else int(mask_BT.sum())
         share = num_counted / num_targets
         nats = summed_nats(
