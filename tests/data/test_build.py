@@ -15,7 +15,7 @@ from tests.data.texts import WORDS, build, corpus_config, sentences, write_jsonl
 from workbench.data.build import build_corpus
 from workbench.data.corpus import Corpus, corpus_fingerprint, corpus_folder, open_corpus
 from workbench.data.dedup import normalise
-from workbench.data.manifest import DOCUMENTS_NAME
+from workbench.data.manifest import DOCUMENTS_NAME, Removed
 from workbench.errors import ConflictError, InvalidFileError, NotFoundError
 
 
@@ -31,6 +31,11 @@ def one_domain(**changes: Any) -> Any:
 def documents(corpus: Corpus) -> list[dict[str, Any]]:
     lines = (corpus.folder / DOCUMENTS_NAME).read_text().splitlines()
     return [json.loads(line) for line in lines]
+
+
+def removed_by(corpus: Corpus, name: str) -> dict[str, Removed]:
+    (record,) = [stage for stage in corpus.manifest.stages if stage.name == name]
+    return record.removed
 
 
 def training_text(corpus: Corpus, domain: str) -> list[str]:
@@ -82,10 +87,16 @@ def test_build_duplicates_never_cross_the_split(tmp_path: Path) -> None:
     assert not texts["train"] & texts["test"]
     assert not texts["train"] & texts["validation"]
     assert not texts["validation"] & texts["test"]
-    stages = corpus.manifest.stages["code"]
-    assert (stages.read, stages.kept, stages.duplicates) == (250, 200, 50)
+    removed = removed_by(corpus, "exact_duplicates")["code"]
+    domain = corpus.manifest.domains["code"]
+    assert (domain.read, domain.kept, removed.documents) == (250, 200, 50)
+    assert removed.reasons == {"same as code": 50}
     assert corpus.state().duplicates_removed == 50
-    assert stages.duplicate_samples[0] == "jsonl:a.jsonl#200"
+    assert len(removed.samples) == 10
+    for sample in removed.samples:
+        place = int(sample.id.removeprefix("a.jsonl#"))
+        assert sample.why == f"same text as a.jsonl#{place - 200}"
+        assert sample.excerpt == variants[place - 200][:300]
 
 
 def test_build_duplicates_across_domains_are_removed_too(tmp_path: Path) -> None:
@@ -93,10 +104,11 @@ def test_build_duplicates_across_domains_are_removed_too(tmp_path: Path) -> None
     for domain in WORDS:
         write_jsonl(tmp_path / "texts" / f"{domain}.jsonl", [*sentences(domain, 80), "Shared. "])
     corpus = build(corpus_config(), tmp_path)
-    assert {d: s.duplicates for d, s in corpus.manifest.stages.items()} == {
-        "code": 0,
-        "docs": 1,
-        "math": 1,
+    removed = removed_by(corpus, "exact_duplicates")
+    assert {domain: of.reasons for domain, of in removed.items()} == {
+        "code": {},
+        "docs": {"same as code": 1},
+        "math": {"same as code": 1},
     }
 
 
@@ -105,20 +117,22 @@ def test_build_empty_and_unencodable_documents_are_left_out_and_counted(tmp_path
     (tmp_path / "a.jsonl").write_text(
         "".join(json.dumps({"text": t}) + "\n" for t in ["", " \n", None, *sentences("code", 80)])
     )
-    stages = build(one_domain(), tmp_path).manifest.stages["code"]
-    assert (stages.read, stages.empty, stages.kept) == (83, 3, 80)
+    corpus = build(one_domain(), tmp_path)
+    domain = corpus.manifest.domains["code"]
+    assert (domain.read, domain.kept) == (83, 80)
+    assert removed_by(corpus, "read")["code"].reasons == {"empty": 3}
 
 
 def test_build_long_documents_are_cut_and_counted(tmp_path: Path) -> None:
     long = "a line of code\n" * 20
     write_jsonl(tmp_path / "a.jsonl", [*sentences("code", 80), long])
     corpus = build(one_domain(max_document_bytes=200), tmp_path)
-    stages = corpus.manifest.stages["code"]
-    last = [entry for entry in documents(corpus) if entry["id"] == "jsonl:a.jsonl#80"]
+    domain = corpus.manifest.domains["code"]
+    last = [entry for entry in documents(corpus) if entry["id"] == "a.jsonl#80"]
     assert [entry["num_bytes"] for entry in last] == [195]
-    assert stages.cut >= 1
+    assert domain.cut >= 1
     total = sum(len(text) for text in [*sentences("code", 80), long])
-    assert stages.kept_bytes + stages.cut_bytes == total
+    assert domain.kept_bytes + domain.cut_bytes == domain.read_bytes == total
 
 
 def test_build_stops_at_max_bytes_and_says_whether_the_source_ended(tmp_path: Path) -> None:
@@ -126,9 +140,9 @@ def test_build_stops_at_max_bytes_and_says_whether_the_source_ended(tmp_path: Pa
     write_jsonl(tmp_path / "a.jsonl", texts)
     sources = {"code": {"source": "jsonl:a.jsonl", "max_bytes": sum(map(len, texts[:60])) - 5}}
     config = one_domain(sources=sources, tokenizer={"vocab_size": 280, "train_bytes": 9000})
-    stages = build(config, tmp_path).manifest.stages["code"]
-    assert (stages.kept, stages.exhausted) == (60, False)
-    assert build(one_domain(), tmp_path).manifest.stages["code"].exhausted
+    domain = build(config, tmp_path).manifest.domains["code"]
+    assert (domain.kept, domain.exhausted) == (60, False)
+    assert build(one_domain(), tmp_path).manifest.domains["code"].exhausted
 
 
 @pytest.mark.parametrize(
@@ -185,7 +199,7 @@ def test_progress_never_goes_back_and_ends_at_one(lab: Path) -> None:
     build_corpus(
         corpus_config(name="progress@1"),
         root=lab,
-        corpora=lab / "corpora",
+        corpora=lab / "progress",
         progress=lambda stage, share: told.append((stage, share)),
     )
     shares = [share for _, share in told]
@@ -198,7 +212,7 @@ def test_build_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", sentences("code", 5))
     with pytest.raises(InvalidFileError, match="no document in the"):
         build(one_domain(), tmp_path)
-    assert [p for p in (tmp_path / "corpora").iterdir() if p.is_dir()] == []
+    assert [p.name for p in (tmp_path / "corpora").iterdir() if p.is_dir()] == [".stages"]
     with pytest.raises(NotFoundError, match="not built"):
         open_corpus(one_domain(), tmp_path / "corpora")
 
@@ -279,6 +293,7 @@ def test_build_of_builtin_text_needs_no_file_and_no_network(tmp_path: Path) -> N
     )
     corpus = build(config, tmp_path)
     corpus.verify()
-    assert not any(stage.exhausted for stage in corpus.manifest.stages.values())
+    assert not any(domain.exhausted for domain in corpus.manifest.domains.values())
+    assert all(domain.licences for domain in corpus.manifest.domains.values())
     assert {"numpy", "python", "sympy"} <= set(corpus.state().builder)
     assert all(0.3 < share < 0.37 for share in corpus.natural_mixture().values())

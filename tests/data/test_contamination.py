@@ -1,13 +1,14 @@
 """Contamination against a brute-force reference, with planted copies of held-out documents."""
 
-import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from workbench.canonical import freeze
 from workbench.data.config import ContaminationConfig, ReferenceConfig
 from workbench.data.contamination import (
     ContaminationStage,
@@ -17,7 +18,8 @@ from workbench.data.contamination import (
 )
 from workbench.data.dedup import content_digest
 from workbench.data.manifest import Contamination, StageRecord
-from workbench.data.ngram_index import read_index
+from workbench.data.ngram_finder import finder_of
+from workbench.data.ngram_index import read_index, set_overlaps
 from workbench.data.splits import Split
 from workbench.data.stages import Rejected
 from workbench.data.table import Row
@@ -37,7 +39,7 @@ class Rows:
     def domains(self) -> tuple[str, ...]:
         return tuple(sorted(self.by_domain))
 
-    def num_rows(self, domain: str) -> int:
+    def num_kept(self, domain: str) -> int:
         return len(self.by_domain[domain])
 
     def row(self, domain: str, number: int) -> Row:
@@ -55,7 +57,7 @@ class Rows:
         )
 
     def rows(self, domain: str) -> Iterator[Row]:
-        return (self.row(domain, number) for number in range(self.num_rows(domain)))
+        return (self.row(domain, number) for number in range(self.num_kept(domain)))
 
     def split_of_row(self, row: Row) -> Split:
         return self.by_domain[row.domain][row.number][0]
@@ -295,11 +297,6 @@ def test_sampled_shares_are_close_to_the_exact_ones(tmp_path: Path) -> None:
 
 
 def _scan_with(index, rows: Rows):
-    import numpy as np
-
-    from workbench.data.ngram_finder import finder_of
-    from workbench.data.ngram_index import set_overlaps
-
     finder = finder_of(index)
     found = np.zeros(len(index.hashes), dtype=bool)
     for text in rows.texts("train"):
@@ -379,9 +376,9 @@ def test_record_of_the_stage_gives_the_result_back(planted: Rows, tmp_path: Path
     record = StageRecord(
         name="contamination",
         key="sha256:0",
-        settings=json.loads(json.dumps(outcome.stage.settings())),
+        settings=freeze(outcome.stage.settings()),
         removed={},
-        findings=json.loads(json.dumps(outcome.stage.findings())),
+        findings=freeze(outcome.stage.findings()),
     )
     assert contamination_of(record) == outcome.result
     assert outcome.stage.max_share_lost == 0.5

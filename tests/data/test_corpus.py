@@ -24,7 +24,10 @@ FILES = [
     "tokenizer.json",
     "documents.jsonl",
     "shards/train-code.bin",
+    "ngrams.npz",
     "shards/validation-math.bin",
+    "shards/train-code.index",
+    "sealed/test-docs.index",
     "sealed/test-docs.bin",
 ]
 

@@ -21,8 +21,8 @@ def read(source: str, root: Path, **changes: object) -> list[Document]:
 def test_jsonl_rows_are_documents_in_order(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", ["one", "two"])
     assert read("jsonl:a.jsonl", tmp_path) == [
-        Document(id="jsonl:a.jsonl#0", text="one", provenance="jsonl:a.jsonl"),
-        Document(id="jsonl:a.jsonl#1", text="two", provenance="jsonl:a.jsonl"),
+        Document(id="a.jsonl#0", text="one", provenance="jsonl:a.jsonl"),
+        Document(id="a.jsonl#1", text="two", provenance="jsonl:a.jsonl"),
     ]
 
 
@@ -66,7 +66,7 @@ def test_text_file_is_cut_at_line_ends(tmp_path: Path) -> None:
     text = "".join(f"line {i}\n" for i in range(40))
     (tmp_path / "a.txt").write_text(text)
     documents = read("text:a.txt", tmp_path)
-    assert [d.id for d in documents] == [f"text:a.txt#0.{part}" for part in range(4)]
+    assert [d.id for d in documents] == [f"a.txt#0.{part}" for part in range(4)]
     assert "".join(d.text for d in documents) == text
     assert all(d.text.endswith("\n") and len(d.text) <= 100 for d in documents)
 
@@ -100,9 +100,10 @@ def test_hub_rows_of_a_revision_are_documents(
 ) -> None:
     asked = []
 
-    def load_dataset(*names: str, **options: object) -> list[dict[str, str]]:
+    def load_dataset(*names: str, **options: object) -> datasets.IterableDataset:
         asked.append((*names, options))
-        return [{"text": "one"}, {"text": "two"}]
+        rows = datasets.Dataset.from_list([{"text": "one"}, {"text": "two"}])
+        return rows.to_iterable_dataset()
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     documents = read("hub:someone/something@abc", tmp_path, split="dev")

@@ -1,58 +1,73 @@
-"""Build a corpus: read, cut, deduplicate, split, train the tokenizer, encode, hash.
+"""Build a corpus: read, filter in stages, split, train the tokenizer, encode, hash.
 
-Everything happens in a folder of its own that takes its final name when it is complete and on
-disk: what is not finished cannot be opened. Text is spooled to that folder, so that memory holds
-one batch of documents and the digests of those seen.
+The result of every stage is kept by a key over everything that decides it, so that a changed
+filter repeats only what comes behind it. The corpus itself is made in a folder of its own that
+takes its final name when it is complete and on disk: what is not finished cannot be opened.
 """
 
-import contextlib
-import fcntl
 import importlib.metadata
-import json
-import os
 import platform
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import numpy as np
-from tokenizers import Tokenizer
+from typing import TypeAlias
 
 from workbench.canonical import Json
 from workbench.data.builtin import text_versions
-from workbench.data.config import SPLITS, CorpusConfig
-from workbench.data.corpus import Corpus, corpus_fingerprint, corpus_folder, read_corpus
-from workbench.data.dedup import SeenTexts
-from workbench.data.hosted import source_files
+from workbench.data.cache import StageCache, new_folder, only_one, remove_abandoned
+from workbench.data.config import CorpusConfig, all_sources
+from workbench.data.corpus import (
+    Corpus,
+    corpus_fingerprint,
+    corpus_folder,
+    deciding_libraries,
+    read_corpus,
+)
+from workbench.data.encoding import (
+    Encoded,
+    encode_corpus,
+    largest,
+    split_rows,
+    token_type,
+    trained_tokenizer,
+)
 from workbench.data.manifest import (
     DOCUMENTS_NAME,
     FORMAT,
+    NGRAMS_NAME,
     TOKENIZER_NAME,
-    DomainStages,
-    FileHash,
+    DomainRecord,
     Manifest,
-    Shard,
+    StageRecord,
     file_sha256,
     seal,
     write_manifest,
 )
-from workbench.data.sources import read_source
-from workbench.data.spool import Kept, read_spool, spool_domain
-from workbench.data.tokenizer import encode, train_tokenizer
+from workbench.data.placeholders import ContaminationStage, measured
+from workbench.data.planned import PlannedStage, planned_stages
+from workbench.data.reading import DomainRead, Reading, take_read
+from workbench.data.sources import file_hashes, is_local
+from workbench.data.stages import apply_stage, stage_key, take_result
+from workbench.data.table import Table
+from workbench.data.workers import Workers
 from workbench.errors import ConflictError, InvalidFileError
 
 Progress: TypeAlias = Callable[[str, float], None]
 """Told the present stage and the share of the whole work done, 0 to 1."""
 
-_BATCH = 256
-_SHARD_FOLDERS = {"train": "shards", "validation": "shards", "test": "sealed"}
+_STAGES = ".stages"
+# Shares of a whole build's time, measured on built-in text with every stage on.
+_READ_ENDS = 0.3
+_STAGES_END = 0.7
+_TOKENIZER_BEGINS = 0.75
+_ENCODING_BEGINS = 0.8
+_ENCODING_ENDS = 0.99
 
 
-def build_corpus(config: CorpusConfig, *, root: Path, corpora: Path, progress: Progress) -> Corpus:
+def build_corpus(
+    config: CorpusConfig, *, root: Path, corpora: Path, progress: Progress, workers: int = 1
+) -> Corpus:
     """Return the corpus, built first unless it exists.
 
     Args:
@@ -60,230 +75,193 @@ def build_corpus(config: CorpusConfig, *, root: Path, corpora: Path, progress: P
         root: the lab's folder, where relative source paths start.
         corpora: holds one folder a corpus.
         progress: told what is happening.
+        workers: processes that read and filter; the result does not depend on it.
 
     Raises:
         ConflictError: a local file changed since the corpus was built under the same version.
-        InvalidFileError: a source cannot be read, or a split or vocabulary cannot be filled.
+        InvalidFileError: a source cannot be read, a split or vocabulary cannot be filled, or a
+            stage would take more of a source than it may.
         NotFoundError: a source does not exist.
         IntegrityError: the existing corpus is damaged.
+        RunFailedError: a worker process died.
+        StoreUnavailableError: the disk is full, or the hub cannot be reached.
     """
     folder = corpus_folder(config, corpora)
     key = corpus_fingerprint(config)
     corpora.mkdir(parents=True, exist_ok=True)
-    with _only_one(corpora / f".{folder.name}.lock", progress):
+    remove_abandoned(corpora)
+    waiting = partial(progress, "waiting for another build of this corpus", 0.0)
+    with only_one(folder, waiting):
         if folder.is_dir():
             corpus = read_corpus(folder, key=key)
             _refuse_changed_files(corpus, root)
         else:
-            _build_in_place(config, key=key, root=root, folder=folder, progress=progress)
+            with Workers(workers) as crew, new_folder(folder) as work:
+                building = _Building(config, root=root, corpora=corpora, workers=crew)
+                manifest = building.write(work, key, _Rising(progress))
+                write_manifest(manifest, work)
             corpus = read_corpus(folder, key=key)
     progress("ready", 1.0)
     return corpus
 
 
-@contextlib.contextmanager
-def _only_one(lock: Path, progress: Progress) -> Iterator[None]:
-    """Hold a lock that the system releases when the process dies, however it dies."""
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("waiting for another build of this corpus", 0.0)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _refuse_changed_files(corpus: Corpus, root: Path) -> None:
-    for domain, stages in corpus.manifest.stages.items():
-        if not stages.files:
-            continue
-        changed = _file_hashes(stages.source, root)
-        if changed and changed != stages.files:
+    built = _built_files(corpus.manifest)
+    for source in {s.source for s in all_sources(corpus.manifest.config) if is_local(s.source)}:
+        if [file.model_dump() for file in file_hashes(source, root=root)] not in built[source]:
             name, _, version = corpus.name.partition("@")
             raise ConflictError(
-                f"the files of {stages.source!r} (domain {domain!r}) changed since corpus "
-                f"{corpus.name} was built",
+                f"the files of {source!r} changed since corpus {corpus.name} was built",
                 remedy=f"call the corpus {name}@{int(version) + 1} in the recipe, or restore them",
             )
 
 
-def _file_hashes(source: str, root: Path) -> tuple[FileHash, ...]:
-    if source.partition(":")[0] not in ("text", "jsonl", "parquet"):
-        return ()
-    files = source_files(source, root=root)
-    base = Path(os.path.commonpath([file.parent for file in files]))
-    return tuple(
-        FileHash(path=file.relative_to(base).as_posix(), sha256=file_sha256(file)) for file in files
-    )
+def _built_files(manifest: Manifest) -> dict[str, list[Json]]:
+    """The files of each local source, as every stage that read them recorded them."""
+    found: dict[str, list[Json]] = {}
+    for stage in manifest.stages:
+        read = [*stage.settings.get("sources", {}).values()]
+        for identity in [*read, *stage.settings.get("references", {}).values()]:
+            found.setdefault(identity["source"], []).append(identity["files"])
+    return found
 
 
-def _build_in_place(
-    config: CorpusConfig, *, key: str, root: Path, folder: Path, progress: Progress
-) -> None:
-    prefix = f".building-{folder.name}-"
-    for left_over in folder.parent.glob(f"{prefix}*"):  # of a build that was killed
-        shutil.rmtree(left_over)
-    work = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
-    try:
-        _build(config, key=key, root=root, work=work, progress=progress)
-        _to_disk(work)
-        work.chmod(0o755)
-        work.rename(folder)
-        _sync(folder.parent)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+class _Rising:
+    """Progress that never goes back, whatever a stage says."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._most = 0.0
+
+    def __call__(self, stage: str, share: float) -> None:
+        self._most = max(self._most, min(1.0, share))
+        self._progress(stage, self._most)
+
+    def part(self, begin: float, end: float) -> Progress:
+        """Return progress whose 0 to 1 is this part of the whole."""
+        return lambda stage, share: self(stage, begin + (end - begin) * share)
 
 
-def _build(config: CorpusConfig, *, key: str, root: Path, work: Path, progress: Progress) -> None:
-    spools = work / "spool"
-    spools.mkdir()
-    stages = _read_sources(config, root=root, spools=spools, progress=progress)
-    _refuse_empty_splits(config, spools)
-    progress("training the tokenizer", 0.5)
-    tokenizer = _train(config, spools)
-    tokenizer.save(str(work / TOKENIZER_NAME))
-    token_type = "<u2" if config.tokenizer.vocab_size <= 2**16 else "<u4"
-    shards = _encode_all(tokenizer, token_type, work=work, stages=stages, progress=progress)
-    shutil.rmtree(spools)
-    progress("hashing", 0.99)
-    plain: dict[str, Json] = {
-        "format": FORMAT,
-        "key": key,
-        "config": config.model_dump(mode="json"),
-        "stages": {domain: stage.model_dump(mode="json") for domain, stage in stages.items()},
-        "shards": shards,
-        "vocab_size": tokenizer.get_vocab_size(),
-        "token_type": token_type,
-        "tokenizer_sha256": file_sha256(work / TOKENIZER_NAME),
-        "documents_sha256": file_sha256(work / DOCUMENTS_NAME),
-        "builder": _builder(config),
-    }
-    write_manifest(_checked(seal(plain)), work)
+@dataclass(frozen=True, kw_only=True)
+class _Filtered:
+    """What is left after every stage, and the account of it."""
+
+    table: Table
+    accounts: dict[str, DomainRead]
+    records: list[StageRecord]
+    contamination: ContaminationStage
+
+
+class _Building:
+    """One build of a corpus."""
+
+    def __init__(
+        self, config: CorpusConfig, *, root: Path, corpora: Path, workers: Workers
+    ) -> None:
+        self._config = config
+        self._root = root
+        self._workers = workers
+        self._cache = StageCache(corpora / _STAGES)
+
+    def write(self, work: Path, key: str, progress: _Rising) -> Manifest:
+        """Fill the corpus's folder with everything but the manifest, which is returned."""
+        filtered = self._filtered(progress)
+        table = filtered.table
+        splits = split_rows(table, self._config)
+        progress("measuring words", _STAGES_END)
+        heads, ordered = measured(table, splits["train"])
+        filtered.contamination.write_ngrams(work)
+        progress("training the tokenizer", _TOKENIZER_BEGINS)
+        tokenizer = trained_tokenizer(table, splits["train"], self._config)
+        tokenizer.save(str(work / TOKENIZER_NAME))
+        told = progress.part(_ENCODING_BEGINS, _ENCODING_ENDS)
+        encoded = encode_corpus(tokenizer, table, splits, ordered, work=work, progress=told)
+        progress("hashing", _ENCODING_ENDS)
+        vocab_size = tokenizer.get_vocab_size()
+        plain: dict[str, Json] = {
+            "format": FORMAT,
+            "key": key,
+            "config": self._config.model_dump(mode="json"),
+            "domains": self._domains(filtered, encoded),
+            "stages": [record.model_dump(mode="json") for record in filtered.records],
+            "composition": [cell.model_dump(mode="json") for cell in encoded.composition()],
+            "heads": {domain: head.model_dump(mode="json") for domain, head in heads.items()},
+            "contamination": filtered.contamination.result().model_dump(mode="json"),
+            "shards": {
+                split: {domain: shard.model_dump(mode="json") for domain, shard in by.items()}
+                for split, by in encoded.shards.items()
+            },
+            "vocab_size": vocab_size,
+            "token_type": token_type(vocab_size),
+            "tokenizer_sha256": file_sha256(work / TOKENIZER_NAME),
+            "documents_sha256": file_sha256(work / DOCUMENTS_NAME),
+            "ngrams_sha256": file_sha256(work / NGRAMS_NAME),
+            "builder": self._builder(),
+        }
+        return _checked(seal(plain))
+
+    def _filtered(self, progress: _Rising) -> _Filtered:
+        reading = Reading(self._config, root=self._root, workers=self._workers)
+        told = progress.part(0.0, _READ_ENDS)
+        read = self._cache.result("read", reading.key, partial(reading.write, progress=told))
+        accounts, records = take_read(read)
+        table = Table(read, reading.domains)
+        planned, contamination = planned_stages(
+            self._config, root=self._root, workers=self._workers
+        )
+        key = reading.key
+        for place, part in enumerate(planned):
+            width = (_STAGES_END - _READ_ENDS) / len(planned)
+            begin = _READ_ENDS + place * width
+            record = self._stage(part, table, key, progress.part(begin, begin + width))
+            records.append(record)
+            key = record.key
+        return _Filtered(
+            table=table, accounts=accounts, records=records, contamination=contamination
+        )
+
+    def _stage(
+        self, planned: PlannedStage, table: Table, previous: str, progress: Progress
+    ) -> StageRecord:
+        stage = planned.stage
+        settings = planned.settings(self._root)
+        key = stage_key(previous, stage.name, settings)
+        told = partial(progress, stage.name.replace("_", " "))
+        make = partial(apply_stage, stage, table, key=key, settings=settings, progress=told)
+        return take_result(table, self._cache.result(stage.name, key, make))
+
+    def _domains(self, filtered: _Filtered, encoded: Encoded) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        for domain, account in filtered.accounts.items():
+            source = self._config.sources[domain]
+            found[domain] = DomainRecord(
+                source=source.source,
+                content=source.holds,
+                read=account.read,
+                read_bytes=account.read_bytes,
+                cut=account.cut,
+                cut_bytes=account.cut_bytes,
+                exhausted=account.exhausted,
+                kept=filtered.table.num_kept(domain),
+                kept_bytes=filtered.table.kept_bytes(domain),
+                provenance=largest(encoded.provenance[domain]),
+                licences=largest(encoded.licences[domain]),
+                files=tuple(
+                    filtered.records[0].settings["sources"][domain]["files"],
+                ),
+            ).model_dump(mode="json")
+        return found
+
+    def _builder(self) -> dict[str, str]:
+        versions = {"python": platform.python_version(), **text_versions(self._config)}
+        versions |= deciding_libraries(self._config)
+        versions["datasets"] = importlib.metadata.version("datasets")
+        return dict(sorted(versions.items()))
 
 
 def _checked(manifest: Manifest) -> Manifest:
-    kept = sum(stage.kept for stage in manifest.stages.values())
+    kept = sum(domain.kept for domain in manifest.domains.values())
     sharded = sum(s.documents for by_domain in manifest.shards.values() for s in by_domain.values())
     if kept != sharded:
         raise InvalidFileError(f"{kept} documents were kept but {sharded} were encoded")
     return manifest
-
-
-def _builder(config: CorpusConfig) -> dict[str, str]:
-    versions = {"python": platform.python_version(), **text_versions(config)}
-    for name in ("tokenizers", "datasets"):
-        versions[name] = importlib.metadata.version(name)
-    return dict(sorted(versions.items()))
-
-
-def _read_sources(
-    config: CorpusConfig, *, root: Path, spools: Path, progress: Progress
-) -> dict[str, DomainStages]:
-    seen = SeenTexts()
-    stages: dict[str, DomainStages] = {}
-    # Alphabetical: which of two equal documents is kept must not hang on the order of the keys.
-    for place, domain in enumerate(sorted(config.sources)):
-        source = config.sources[domain]
-        told = partial(_tell, progress, f"reading {domain}", place, len(config.sources))
-        told(0.0)
-        documents = read_source(source, root=root, max_document_bytes=config.max_document_bytes)
-        stages[domain] = spool_domain(
-            documents,
-            config,
-            domain,
-            folder=spools,
-            seen=seen,
-            files=_file_hashes(source.source, root),
-            progress=told,
-        )
-    return stages
-
-
-def _tell(progress: Progress, stage: str, place: int, count: int, share: float) -> None:
-    """Reading is the first half of the work, an equal part of it a domain."""
-    progress(stage, 0.5 * (place + share) / count)
-
-
-def _refuse_empty_splits(config: CorpusConfig, spools: Path) -> None:
-    for domain in sorted(config.sources):
-        for split in SPLITS:
-            if not (spools / f"{split}-{domain}.jsonl").stat().st_size:
-                raise InvalidFileError(
-                    f"domain {domain!r} has no document in the {split} split",
-                    remedy=f"raise max_bytes of {domain!r} or the split's share, lower "
-                    "max_document_bytes, or try another salt",
-                )
-
-
-def _train(config: CorpusConfig, spools: Path) -> Tokenizer:
-    budget = max(1, config.tokenizer.train_bytes // len(config.sources))
-    return train_tokenizer(
-        (text for domain in sorted(config.sources) for text in _first(spools, domain, budget)),
-        config.tokenizer.vocab_size,
-    )
-
-
-def _first(spools: Path, domain: str, budget: int) -> Iterator[str]:
-    taken = 0
-    for kept in read_spool(spools, "train", domain):
-        if taken >= budget:
-            return
-        yield kept.text
-        taken += kept.num_bytes
-
-
-def _encode_all(
-    tokenizer: Tokenizer,
-    token_type: str,
-    *,
-    work: Path,
-    stages: dict[str, DomainStages],
-    progress: Progress,
-) -> dict[str, dict[str, Json]]:
-    total = max(1, sum(stage.kept_bytes for stage in stages.values()))
-    done = 0
-    shards: dict[str, dict[str, Json]] = {split: {} for split in SPLITS}
-    with (work / DOCUMENTS_NAME).open("w", encoding="utf-8") as index:
-        for split in SPLITS:
-            (work / _SHARD_FOLDERS[split]).mkdir(exist_ok=True)
-            for domain in sorted(stages):
-                progress(f"encoding {domain} ({split})", 0.6 + 0.39 * done / total)
-                path = work / _SHARD_FOLDERS[split] / f"{split}-{domain}.bin"
-                documents = read_spool(work / "spool", split, domain)
-                counts = _encode_shard(tokenizer, token_type, documents, path, index)
-                done += counts["bytes"]
-                shard = Shard(path=path.relative_to(work).as_posix(), **counts)
-                shards[split][domain] = shard.model_dump(mode="json")
-    return shards
-
-
-def _encode_shard(
-    tokenizer: Tokenizer, token_type: str, documents: Iterator[Kept], path: Path, index: Any
-) -> dict[str, Any]:
-    totals = {"documents": 0, "bytes": 0, "tokens": 0}
-    with path.open("wb") as file:
-        while batch := list(islice(documents, _BATCH)):
-            for kept, ids in zip(
-                batch, encode(tokenizer, [kept.text for kept in batch]), strict=True
-            ):
-                file.write(np.asarray(ids, dtype=token_type).tobytes())
-                index.write(json.dumps({**kept.entry(), "tokens": len(ids)}, sort_keys=True) + "\n")
-                totals["documents"] += 1
-                totals["bytes"] += kept.num_bytes
-                totals["tokens"] += len(ids)
-    return {**totals, "sha256": file_sha256(path)}
-
-
-def _to_disk(folder: Path) -> None:
-    for path in sorted(folder.rglob("*")):
-        _sync(path)
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

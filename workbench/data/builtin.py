@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from workbench.data.config import CorpusConfig
+from workbench.data.config import CorpusConfig, all_sources
 from workbench.data.documents import Document
 from workbench.errors import NotFoundError
 
@@ -75,6 +75,8 @@ _MACHINE = ("config-", "_sysconfigdata")
 _NOT_MATH = frozenset(["_antlr", "rubi", "benchmarks"])
 """Generated parsers and timing scripts."""
 
+_PYTHON_LICENCE = "Python-2.0"
+
 _PROSE = re.compile(
     r"(readme|licen[cs]e|copying|notice|authors|changelog|changes|history|contributing)"
     r"[a-z0-9._-]*\Z",
@@ -88,6 +90,7 @@ class _Lazy:
 
     id: str
     provenance: str
+    licence: str
     text: Callable[[], str]
 
 
@@ -99,10 +102,16 @@ class _Package:
     """In snake_case."""
     version: str
     provenance: str
+    licence: str
     distribution: importlib.metadata.Distribution
 
     def document(self, name: PurePosixPath, text: Callable[[], str]) -> _Lazy:
-        return _Lazy(id=f"{self.name}/{name.as_posix()}", provenance=self.provenance, text=text)
+        return _Lazy(
+            id=f"{self.name}/{name.as_posix()}",
+            provenance=self.provenance,
+            licence=self.licence,
+            text=text,
+        )
 
     def description(self) -> str:
         """The long description: what the package index shows."""
@@ -126,7 +135,7 @@ def builtin_documents(domain: str) -> Iterator[Document]:
     for lazy in found:
         text = lazy.text()
         if text.strip():
-            yield Document(id=lazy.id, text=text, provenance=lazy.provenance)
+            yield Document(id=lazy.id, text=text, provenance=lazy.provenance, licence=lazy.licence)
 
 
 def builtin_versions(domain: str) -> dict[str, str]:
@@ -143,9 +152,12 @@ def builtin_versions(domain: str) -> dict[str, str]:
 
 
 def text_versions(config: CorpusConfig) -> dict[str, str]:
-    """Return what decides the built-in text of a corpus: versions of Python and of packages."""
+    """Return what decides the built-in text of a corpus: versions of Python and of packages.
+
+    That of the texts it is compared with too: a quality reference, evaluation sets.
+    """
     found: dict[str, str] = {}
-    for source in config.sources.values():
+    for source in all_sources(config):
         kind, _, name = source.source.partition(":")
         if kind == "builtin":
             found |= builtin_versions(name)
@@ -195,18 +207,20 @@ def _package(distribution: importlib.metadata.Distribution) -> _Package:
     return _Package(
         name=_snake(name),
         version=version,
-        provenance=f"{name} {version}, {licence.strip().splitlines()[0][:80]}",
+        provenance=f"{name} {version}",
+        licence=licence.strip().splitlines()[0][:80],
         distribution=distribution,
     )
 
 
 def _standard_library() -> Iterator[_Lazy]:
     folder = Path(sysconfig.get_path("stdlib"))
-    provenance = f"Python {platform.python_version()}, Python-2.0"
+    provenance = f"Python {platform.python_version()}"
     for path in _code_files(folder):
         yield _Lazy(
             id=f"python/{path.relative_to(folder).as_posix()}",
             provenance=provenance,
+            licence=_PYTHON_LICENCE,
             text=partial(_read, path),
         )
 
@@ -223,9 +237,14 @@ def _code_files(folder: Path) -> Iterator[Path]:
 
 
 def _help_topics() -> Iterator[_Lazy]:
-    provenance = f"Python {platform.python_version()}, Python-2.0"
+    provenance = f"Python {platform.python_version()}"
     for name, text in pydoc_data.topics.topics.items():
-        yield _Lazy(id=f"python/help/{name}", provenance=provenance, text=partial(str, text))
+        yield _Lazy(
+            id=f"python/help/{name}",
+            provenance=provenance,
+            licence=_PYTHON_LICENCE,
+            text=partial(str, text),
+        )
 
 
 def _package_sources(package: _Package) -> Iterator[_Lazy]:

@@ -204,3 +204,14 @@ class CorpusConfig(BaseModel):
         if unknown:
             raise ValueError(f"quality names {sorted(unknown)}, which are no domains of the corpus")
         return self
+
+
+def all_sources(config: CorpusConfig) -> tuple[ReferenceConfig, ...]:
+    """Return everything that a build reads: sources, quality reference, evaluation sets."""
+    references = [config.quality.reference] if config.quality else []
+    evaluated = config.contamination.evaluation
+    return (
+        *(config.sources[domain] for domain in sorted(config.sources)),
+        *references,
+        *(evaluated[name] for name in sorted(evaluated)),
+    )

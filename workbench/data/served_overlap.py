@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from workbench.data.manifest import NGRAMS_NAME, Manifest, damaged, file_sha256
-from workbench.data.ngram_finder import Finder, finder_of
+from workbench.data.ngram_finder import finder_of
 from workbench.data.ngram_index import NgramIndex, read_index, set_overlaps
 from workbench.data.tokenizer import END_OF_TEXT_ID
 from workbench.registry.entries import ServedOverlap, SetOverlap

@@ -1,16 +1,28 @@
-"""The text of one domain, whichever kind of source it comes from."""
+"""The text of one source, whichever kind it is, and what decides it."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.data.builtin import builtin_documents
-from workbench.data.config import SourceConfig
+from workbench.canonical import Json
+from workbench.data.builtin import builtin_documents, builtin_versions
+from workbench.data.config import ReferenceConfig
 from workbench.data.documents import Document
-from workbench.data.hosted import file_documents, hub_documents
+from workbench.data.hosted import file_documents, hub_documents, source_files
+from workbench.data.manifest import FileHash, file_sha256
+
+_LOCAL = ("text", "jsonl", "parquet")
 
 
-def read_source(config: SourceConfig, *, root: Path, max_document_bytes: int) -> Iterator[Document]:
-    """Yield the documents of a source in its own fixed order.
+def is_local(source: str) -> bool:
+    """Return whether a source is files of this machine."""
+    return source.partition(":")[0] in _LOCAL
+
+
+def read_source(
+    config: ReferenceConfig, *, root: Path, max_document_bytes: int
+) -> Iterator[Document]:
+    """Yield the documents of a source in its own fixed order, without its ``max_bytes``.
 
     Raises:
         NotFoundError: no such built-in text, file or hosted data set.
@@ -22,3 +34,29 @@ def read_source(config: SourceConfig, *, root: Path, max_document_bytes: int) ->
     if kind == "hub":
         return hub_documents(config, name)
     return file_documents(config, root=root, max_document_bytes=max_document_bytes)
+
+
+def file_hashes(source: str, *, root: Path) -> tuple[FileHash, ...]:
+    """Return the hash of every file of a local source, in the order of reading; else nothing.
+
+    Raises:
+        NotFoundError: no such file.
+        InvalidFileError: a path outside the lab.
+    """
+    if not is_local(source):
+        return ()
+    files = source_files(source, root=root)
+    base = Path(os.path.commonpath([file.parent for file in files]))
+    return tuple(
+        FileHash(path=file.relative_to(base).as_posix(), sha256=file_sha256(file)) for file in files
+    )
+
+
+def source_identity(config: ReferenceConfig, *, root: Path) -> dict[str, Json]:
+    """Return what decides a source's text: its configuration, files and built-in versions."""
+    kind, _, name = config.source.partition(":")
+    return {
+        **config.model_dump(mode="json"),
+        "files": [file.model_dump(mode="json") for file in file_hashes(config.source, root=root)],
+        "versions": builtin_versions(name) if kind == "builtin" else {},
+    }

@@ -1,0 +1,138 @@
+"""Folders that exist only when they are complete: results of stages, found again by their key."""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from workbench.data.manifest import file_sha256
+from workbench.errors import StoreUnavailableError
+
+_BUILDING = ".building-"
+_CONTENTS = "contents.json"
+
+
+@contextlib.contextmanager
+def only_one(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of a folder to be made; the system releases it however the process dies.
+
+    Args:
+        folder: what is made; the lock lies beside it.
+        waiting: told when another process holds it, before waiting for that.
+    """
+    with _lock_path(folder).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def new_folder(final: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes its final name when the block ends, complete and on disk.
+
+    The caller holds `only_one` of the final folder. When the block raises, nothing is left.
+
+    Raises:
+        StoreUnavailableError: the disk is full.
+    """
+    work = Path(tempfile.mkdtemp(prefix=f"{_BUILDING}{final.name}-", dir=final.parent))
+    try:
+        yield work
+        _to_disk(work)
+        work.chmod(0o755)
+        work.rename(final)
+        _sync(final.parent)
+    except BaseException as error:
+        shutil.rmtree(work, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreUnavailableError(
+                f"the disk of {final.parent} is full ({error.strerror})",
+                remedy="free space there and run again: workbench data build RECIPE",
+            ) from error
+        raise
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what killed builds left in a folder; what somebody works on is left alone."""
+    for left_over in folder.glob(f"{_BUILDING}*"):
+        name = left_over.name.removeprefix(_BUILDING).rpartition("-")[0]
+        with _lock_path(folder / name).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(left_over, ignore_errors=True)
+
+
+class StageCache:
+    """Results by stage and key, below one folder; it may be deleted at any time between builds."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(folder)
+        self._folder = folder
+
+    def result(
+        self,
+        name: str,
+        key: str,
+        make: Callable[[Path], None],
+        waiting: Callable[[], None] = lambda: None,
+    ) -> Path:
+        """Return the folder of a stage's result, made first unless it is there and sound.
+
+        Args:
+            name: of the stage.
+            key: ``sha256:…`` of everything that decides the result.
+            make: fills an empty folder; its exceptions pass through and leave nothing.
+            waiting: told when another build makes the same.
+        """
+        final = self._folder / f"{name}-{key.removeprefix('sha256:')[:16]}"
+        with only_one(final, waiting):
+            if not _is_sound(final, key):
+                shutil.rmtree(final, ignore_errors=True)
+                with new_folder(final) as work:
+                    make(work)
+                    _write_contents(work, key)
+        return final
+
+
+def _write_contents(folder: Path, key: str) -> None:
+    files = {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
+    (folder / _CONTENTS).write_text(json.dumps({"key": key, "files": files}), "utf-8")
+
+
+def _is_sound(folder: Path, key: str) -> bool:
+    try:
+        contents = json.loads((folder / _CONTENTS).read_text("utf-8"))
+        return bool(contents["key"] == key) and all(
+            file_sha256(folder / name) == sha256 for name, sha256 in contents["files"].items()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _lock_path(folder: Path) -> Path:
+    return folder.parent / f".{folder.name}.lock"
+
+
+def _to_disk(folder: Path) -> None:
+    for path in sorted(folder.rglob("*")):
+        _sync(path)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

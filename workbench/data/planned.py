@@ -1,0 +1,74 @@
+"""The stages between reading and splitting that a configuration asks for, in their order."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from workbench.canonical import Json
+from workbench.data.cleaning import reference_texts
+from workbench.data.config import CorpusConfig, ReferenceConfig
+from workbench.data.placeholders import (
+    ContaminationStage,
+    LanguageStage,
+    NearDuplicateStage,
+    QualityStage,
+)
+from workbench.data.sources import source_identity
+from workbench.data.splits import Split, split_of
+from workbench.data.stages import Stage
+from workbench.data.table import Row
+from workbench.data.workers import Workers
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedStage:
+    """A stage and the texts that it compares the corpus with."""
+
+    stage: Stage
+    references: dict[str, ReferenceConfig]
+
+    def settings(self, root: Path) -> dict[str, Json]:
+        """Return everything that decides its result besides the stages before.
+
+        Raises:
+            NotFoundError: a reference does not exist.
+            InvalidFileError: its path leaves the lab.
+        """
+        identities = {
+            name: source_identity(reference, root=root)
+            for name, reference in sorted(self.references.items())
+        }
+        return {**self.stage.settings(), **({"references": identities} if identities else {})}
+
+
+def planned_stages(
+    config: CorpusConfig, *, root: Path, workers: Workers
+) -> tuple[list[PlannedStage], ContaminationStage]:
+    """Return the stages in their order, and the last of them, whose result the manifest shows."""
+    read = partial(reference_texts, root=root, max_document_bytes=config.max_document_bytes)
+    contents = {domain: source.holds for domain, source in config.sources.items()}
+    planned: list[PlannedStage] = [
+        PlannedStage(
+            stage=LanguageStage(config.language, exempt=contents, workers=workers), references={}
+        )
+    ]
+    if config.near_duplicates is not None:
+        near = NearDuplicateStage(config.near_duplicates, workers=workers)
+        planned.append(PlannedStage(stage=near, references={}))
+    if config.quality is not None:
+        quality = QualityStage(config.quality, root=root, read_reference=read)
+        references = {"reference": config.quality.reference}
+        planned.append(PlannedStage(stage=quality, references=references))
+    contamination = ContaminationStage(
+        config.contamination,
+        split_of_row=partial(split_of_row, config),
+        read_reference=read,
+        workers=workers,
+    )
+    evaluated = config.contamination.evaluation
+    return [*planned, PlannedStage(stage=contamination, references=dict(evaluated))], contamination
+
+
+def split_of_row(config: CorpusConfig, row: Row) -> Split:
+    """Return the split that a row belongs to."""
+    return split_of(row.digest, config.splits)
