@@ -7,6 +7,7 @@ takes its final name when it is complete and on disk: what is not finished canno
 
 import importlib.metadata
 import platform
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from workbench.canonical import Json
 from workbench.data.builtin import text_versions
 from workbench.data.cache import StageCache, new_folder, only_one, remove_abandoned
 from workbench.data.config import CorpusConfig, all_sources
+from workbench.data.contamination import contamination_of, ngram_index, write_ngrams
 from workbench.data.corpus import (
     Corpus,
     corpus_fingerprint,
@@ -26,6 +28,7 @@ from workbench.data.corpus import (
 )
 from workbench.data.encoding import (
     Encoded,
+    Split,
     encode_corpus,
     largest,
     split_rows,
@@ -44,8 +47,13 @@ from workbench.data.manifest import (
     seal,
     write_manifest,
 )
-from workbench.data.placeholders import ContaminationStage, measured
-from workbench.data.planned import PlannedStage, planned_stages
+from workbench.data.measures import read_measures, write_measures
+from workbench.data.planned import (
+    PlannedStage,
+    named_texts,
+    planned_stages,
+    split_of_row,
+)
 from workbench.data.reading import DomainRead, Reading, take_read
 from workbench.data.sources import file_hashes, is_local
 from workbench.data.stages import apply_stage, stage_key, take_result
@@ -149,7 +157,11 @@ class _Filtered:
     table: Table
     accounts: dict[str, DomainRead]
     records: list[StageRecord]
-    contamination: ContaminationStage
+
+    @property
+    def key(self) -> str:
+        """Of the last stage: everything that decides which rows are left."""
+        return self.records[-1].key
 
 
 class _Building:
@@ -168,14 +180,14 @@ class _Building:
         filtered = self._filtered(progress)
         table = filtered.table
         splits = split_rows(table, self._config)
-        progress("measuring words", _STAGES_END)
-        heads, ordered = measured(table, splits["train"])
-        filtered.contamination.write_ngrams(work)
+        measured = self._measured(filtered, splits["train"], progress)
+        shutil.copyfile(measured / NGRAMS_NAME, work / NGRAMS_NAME)
+        measures = read_measures(measured, table.domains)
         progress("training the tokenizer", _TOKENIZER_BEGINS)
         tokenizer = trained_tokenizer(table, splits["train"], self._config)
         tokenizer.save(str(work / TOKENIZER_NAME))
         told = progress.part(_ENCODING_BEGINS, _ENCODING_ENDS)
-        encoded = encode_corpus(tokenizer, table, splits, ordered, work=work, progress=told)
+        encoded = encode_corpus(tokenizer, table, splits, measures, work=work, progress=told)
         progress("hashing", _ENCODING_ENDS)
         vocab_size = tokenizer.get_vocab_size()
         plain: dict[str, Json] = {
@@ -185,8 +197,10 @@ class _Building:
             "domains": self._domains(filtered, encoded),
             "stages": [record.model_dump(mode="json") for record in filtered.records],
             "composition": [cell.model_dump(mode="json") for cell in encoded.composition()],
-            "heads": {domain: head.model_dump(mode="json") for domain, head in heads.items()},
-            "contamination": filtered.contamination.result().model_dump(mode="json"),
+            "heads": {
+                domain: head.model_dump(mode="json") for domain, head in measures.heads.items()
+            },
+            "contamination": contamination_of(filtered.records[-1]).model_dump(mode="json"),
             "shards": {
                 split: {domain: shard.model_dump(mode="json") for domain, shard in by.items()}
                 for split, by in encoded.shards.items()
@@ -206,19 +220,30 @@ class _Building:
         read = self._cache.result("read", reading.key, partial(reading.write, progress=told))
         accounts, records = take_read(read)
         table = Table(read, reading.domains)
-        planned, contamination = planned_stages(
-            self._config, root=self._root, workers=self._workers
-        )
-        key = reading.key
+        planned = planned_stages(self._config, root=self._root, workers=self._workers)
+        width = (_STAGES_END - _READ_ENDS) / len(planned)
         for place, part in enumerate(planned):
-            width = (_STAGES_END - _READ_ENDS) / len(planned)
             begin = _READ_ENDS + place * width
-            record = self._stage(part, table, key, progress.part(begin, begin + width))
-            records.append(record)
-            key = record.key
-        return _Filtered(
-            table=table, accounts=accounts, records=records, contamination=contamination
-        )
+            told = progress.part(begin, begin + width)
+            records.append(self._stage(part, table, records[-1].key, told))
+        return _Filtered(table=table, accounts=accounts, records=records)
+
+    def _measured(self, filtered: _Filtered, train: Split, progress: _Rising) -> Path:
+        told = partial(progress.part(_STAGES_END, _TOKENIZER_BEGINS), "measuring words")
+
+        def make(folder: Path) -> None:
+            told(0.0)
+            index = ngram_index(
+                self._config.contamination,
+                filtered.table,
+                split_of_row=partial(split_of_row, self._config),
+                read_reference=named_texts(self._config, self._root),
+            )
+            write_ngrams(index, folder)
+            write_measures(filtered.table, train, folder, told)
+
+        settings = {"splits": self._config.splits.model_dump(mode="json"), "version": 1}
+        return self._cache.result("measures", stage_key(filtered.key, "measures", settings), make)
 
     def _stage(
         self, planned: PlannedStage, table: Table, previous: str, progress: Progress

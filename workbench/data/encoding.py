@@ -17,6 +17,7 @@ from workbench.canonical import Json
 from workbench.data.config import SPLITS, CorpusConfig
 from workbench.data.corpus import DOCUMENT_ROW
 from workbench.data.manifest import DOCUMENTS_NAME, Portion, Shard, file_sha256
+from workbench.data.measures import Measures
 from workbench.data.splits import split_of
 from workbench.data.table import Row, Table
 from workbench.data.tokenizer import encode, train_tokenizer
@@ -29,14 +30,6 @@ _OTHERS = "others"
 
 Split = dict[str, NDArray[np.bool_]]
 """By domain: which rows of the file are kept and in this split."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ordered:
-    """How surprising each training document is, by domain, in the order of the shard."""
-
-    entropy: Mapping[str, NDArray[np.float32]]
-    rank: Mapping[str, NDArray[np.float32]]
 
 
 @dataclass
@@ -133,7 +126,7 @@ def encode_corpus(
     tokenizer: Tokenizer,
     table: Table,
     splits: Mapping[str, Split],
-    ordered: Ordered,
+    measures: Measures,
     *,
     work: Path,
     progress: Callable[[str, float], None],
@@ -156,17 +149,17 @@ def encode_corpus(
                     done = encoded.num_bytes.total() / total
                     progress(f"encoding {domain} ({split})", done)
                     writer.write(batch, table, path)
-                index = _index(writer.starts, ordered, domain if split == "train" else None)
+                index = _index(writer.starts, measures, domain if split == "train" else None)
                 encoded.shards[split][domain] = writer.finished(index, path, work)
     return encoded
 
 
-def _index(starts: "array[int]", ordered: Ordered, domain: str | None) -> NDArray[np.void]:
+def _index(starts: "array[int]", measures: Measures, domain: str | None) -> NDArray[np.void]:
     index = np.zeros(len(starts), dtype=DOCUMENT_ROW)
     index["start"] = starts
     if domain is not None:
-        index["entropy"] = ordered.entropy[domain]
-        index["rank"] = ordered.rank[domain]
+        index["entropy"] = measures.entropy[domain]
+        index["rank"] = measures.rank[domain]
     return index
 
 

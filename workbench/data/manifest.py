@@ -123,7 +123,7 @@ class Heads(_Strict):
     """The head of the word frequencies of one domain."""
 
     read: WordHead
-    """Of the text as it came."""
+    """Of the text as it was read, equal documents once."""
     kept: WordHead
     """Of the training split."""
     weighted: dict[str, float]

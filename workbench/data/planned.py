@@ -1,5 +1,6 @@
 """The stages between reading and splitting that a configuration asks for, in their order."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -7,12 +8,10 @@ from pathlib import Path
 from workbench.canonical import Json
 from workbench.data.cleaning import reference_texts
 from workbench.data.config import CorpusConfig, ReferenceConfig
-from workbench.data.placeholders import (
-    ContaminationStage,
-    LanguageStage,
-    NearDuplicateStage,
-    QualityStage,
-)
+from workbench.data.contamination import ContaminationStage, ReadReference
+from workbench.data.language import LanguageStage
+from workbench.data.near_duplicates import NearDuplicateStage
+from workbench.data.quality import QualityStage
 from workbench.data.sources import source_identity
 from workbench.data.splits import Split, split_of
 from workbench.data.stages import Stage
@@ -43,32 +42,43 @@ class PlannedStage:
 
 def planned_stages(
     config: CorpusConfig, *, root: Path, workers: Workers
-) -> tuple[list[PlannedStage], ContaminationStage]:
-    """Return the stages in their order, and the last of them, whose result the manifest shows."""
-    read = partial(reference_texts, root=root, max_document_bytes=config.max_document_bytes)
+) -> tuple[PlannedStage, ...]:
+    """Return the stages in their order; the last is the contamination's.
+
+    Raises:
+        InvalidFileError: settings of a stage that contradict each other.
+    """
     contents = {domain: source.holds for domain, source in config.sources.items()}
-    planned: list[PlannedStage] = [
-        PlannedStage(
-            stage=LanguageStage(config.language, exempt=contents, workers=workers), references={}
-        )
-    ]
+    language = LanguageStage(config.language, holds=contents, workers=workers)
+    planned = [PlannedStage(stage=language, references={})]
     if config.near_duplicates is not None:
         near = NearDuplicateStage(config.near_duplicates, workers=workers)
         planned.append(PlannedStage(stage=near, references={}))
     if config.quality is not None:
-        quality = QualityStage(config.quality, root=root, read_reference=read)
+        quality = QualityStage(config.quality, read_reference=_texts(config, root))
         references = {"reference": config.quality.reference}
         planned.append(PlannedStage(stage=quality, references=references))
     contamination = ContaminationStage(
         config.contamination,
         split_of_row=partial(split_of_row, config),
-        read_reference=read,
+        read_reference=named_texts(config, root),
+        identity={"splits": config.splits.model_dump(mode="json")},
         workers=workers,
     )
-    evaluated = config.contamination.evaluation
-    return [*planned, PlannedStage(stage=contamination, references=dict(evaluated))], contamination
+    evaluated = dict(config.contamination.evaluation)
+    return (*planned, PlannedStage(stage=contamination, references=evaluated))
 
 
 def split_of_row(config: CorpusConfig, row: Row) -> Split:
     """Return the split that a row belongs to."""
     return split_of(row.digest, config.splits)
+
+
+def named_texts(config: CorpusConfig, root: Path) -> ReadReference:
+    """Return what yields name and text of a reference's documents, cut as the corpus's own."""
+    return partial(reference_texts, root=root, max_document_bytes=config.max_document_bytes)
+
+
+def _texts(config: CorpusConfig, root: Path) -> Callable[[ReferenceConfig], Iterator[str]]:
+    named = named_texts(config, root)
+    return lambda reference: (text for _, text in named(reference))
