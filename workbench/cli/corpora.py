@@ -1,10 +1,14 @@
 """How a built corpus is printed."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from workbench.cli.show import one_line, print_table, say, say_wrapped
+from workbench.data.served import ServedSample
 from workbench.reports.dataset.facts import DataFacts
 from workbench.reports.dataset.summary import summary
 from workbench.reports.dataset.wording import settings_in_words, share_of, title
-from workbench.reports.quantities import count, percent, scaled
+from workbench.reports.quantities import count, percent, scaled, significant
 
 
 def print_corpus(facts: DataFacts) -> None:
@@ -56,3 +60,37 @@ def _print_composition(facts: DataFacts) -> None:
     ]
     say()
     print_table(["split", "domain", "documents", "tokens", "natural share"], rows)
+
+
+def print_mixture(rows: Sequence[Any]) -> None:
+    """Print what each phase takes; rows are `workbench.training.mixture_plan.PlannedShare`."""
+    headings = ["phase", "steps", "domain", "stated", "tokens", "epochs", "in all", "cap", "then"]
+    print_table(
+        headings,
+        [
+            [
+                row.phase,
+                f"{row.first_step}-{row.last_step}",
+                row.domain,
+                percent(row.stated),
+                scaled(row.tokens),
+                significant(row.epochs, 3),
+                significant(row.epochs_so_far, 3),
+                "none" if row.max_epochs is None else significant(row.max_epochs, 3),
+                row.at_limit,
+            ]
+            for row in rows
+        ],
+    )
+
+
+def print_samples(samples: Sequence[ServedSample]) -> None:
+    """Print the sequences of a step with the documents that each touches."""
+    for sample in samples:
+        say(
+            f"{sample.row:>4}  {sample.domain}  epoch {sample.epoch}, window {sample.window}, "
+            f"tokens {sample.first_token}-{sample.last_token}"
+        )
+        for place, number in enumerate(sample.documents):
+            name = f"  {one_line(sample.ids[place])}" if sample.ids else ""
+            say(f"      document {number}{name}")

@@ -1,5 +1,6 @@
 """The commands of ``workbench data``: build a corpus and see what is in it."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another pro
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands to the application."""
     data = typer.Typer(help="Build corpora and see what is in them.", no_args_is_help=True)
-    for command in (build, report, rejects):
+    for command in (build, report, rejects, mixture, at, export):
         data.command()(command)
     app.add_typer(data, name="data", rich_help_panel="Run and decide")
 
@@ -94,3 +95,64 @@ def rejects(
             say_wrapped(f"    because  {one_line(sample.why)}")
             for line in sample.excerpt.splitlines():
                 say(f"    | {one_line(line)}")
+
+
+def mixture(
+    recipe: SweepFile,
+    scale: Annotated[str, typer.Option(help="Of the recipe; its largest if empty.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show what each phase takes from each domain, and how often it goes through it."""
+    from workbench.cli.corpora import print_mixture
+    from workbench.lab import Lab
+
+    plan = Lab.open().data_mixture(recipe, scale=scale)
+    refusal = str(plan.refusal) if plan.refusal else ""
+    if as_json:
+        print_json({"rows": [asdict(row) for row in plan.rows], "refusal": refusal})
+        return
+    print_mixture(plan.rows)
+    if refusal:
+        say(f"Such a run is refused: {refusal}")
+
+
+def at(
+    what: Annotated[
+        str, typer.Argument(metavar="RECIPE|NNNN", help="A recipe file, or an experiment.")
+    ],
+    step: Annotated[int, typer.Argument(metavar="STEP", min=1, help="Optimizer step, from 1.")],
+    seed: Annotated[int, typer.Option(min=0, help="Of a recipe's run.")] = 0,
+    scale: Annotated[str, typer.Option(help="Of the recipe; its largest if empty.")] = "",
+    arm: Annotated[str, typer.Option(help="Of the experiment, like treatment.")] = "",
+    seed_number: Annotated[
+        int, typer.Option(min=0, help="Of the arm, as in its run's name: treatment/seed-0.")
+    ] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """List the exact samples of a step, found without training."""
+    from workbench.cli.corpora import print_samples
+    from workbench.lab import Lab
+
+    lab = Lab.open()
+    if what.isdigit():
+        if not arm:
+            raise typer.BadParameter(f"name the arm: workbench data at {what} {step} --arm control")
+        samples = lab.experiment_data_at(what, step, arm=arm, seed_number=seed_number)
+    else:
+        samples = lab.data_at(what, step, seed=seed, scale=scale)
+    if as_json:
+        print_json([asdict(sample) for sample in samples])
+        return
+    print_samples(samples)
+
+
+def export(
+    recipe: RecipeFile,
+    croissant: Annotated[
+        Path, typer.Option("--croissant", metavar="FILE", help="JSON-LD file to write.")
+    ],
+) -> None:
+    """Describe a built corpus for others in Croissant's JSON-LD."""
+    from workbench.lab import Lab
+
+    say(str(Lab.open().export_croissant(recipe, croissant)))

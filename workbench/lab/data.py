@@ -1,13 +1,17 @@
 """Methods that build corpora and tell what is in them."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from workbench.data.config import CorpusConfig
 from workbench.data.manifest import Manifest, Sample
+from workbench.data.served import ServedSample
 from workbench.errors import NotFoundError
 from workbench.experiments.installed import require_training_extra
 from workbench.experiments.progress import Progress, silent
+from workbench.experiments.repeat_plan import RepeatPlan
 from workbench.lab.opened import OpenedLab, building
 from workbench.reports.dataset.facts import DataFacts, data_facts
 
@@ -104,6 +108,100 @@ class Preparing(OpenedLab):
             if domain in ("", row.domain)
         ]
 
+    def data_mixture(self, recipe: str, *, scale: str = "") -> Any:
+        """Return what each phase of a recipe's control takes from each domain.
+
+        A `workbench.training.mixture_plan.MixturePlan`, whose module the core install lacks.
+
+        Args:
+            recipe: A recipe file.
+            scale: Of the recipe; empty for its largest.
+
+        Raises:
+            NotFoundError: no such file or scale, or its corpus is not built.
+        """
+        plan = self._scale_plan(recipe, scale)
+        from workbench.training.mixture_plan import planned_mixture
+
+        return planned_mixture(plan.config, self._opened(plan.recipe.corpus))
+
+    def data_at(
+        self, recipe: str, step: int, *, seed: int = 0, scale: str = ""
+    ) -> tuple[ServedSample, ...]:
+        """Return the exact samples of a step of a recipe's control, found without training.
+
+        Args:
+            recipe: A recipe file.
+            step: From 1.
+            seed: Of the run.
+            scale: Of the recipe; empty for its largest.
+
+        Raises:
+            NotFoundError: no such file, scale or step, or its corpus is not built.
+        """
+        plan = self._scale_plan(recipe, scale)
+        from workbench.training.sampling import samples_at
+
+        return samples_at(plan.config, self._opened(plan.recipe.corpus), seed, step)
+
+    def experiment_data_at(
+        self, number: str, step: int, *, arm: str, seed_number: int
+    ) -> tuple[ServedSample, ...]:
+        """Return the exact samples of a step of a registered full-scale run.
+
+        Args:
+            number: Of the experiment.
+            step: From 1.
+            arm: One of its arms; its configuration comes from the promotion.
+            seed_number: As in the run's name, ``treatment/seed-0`` and so on.
+
+        Raises:
+            NotRegisteredError: the experiment is not registered.
+            NotFoundError: no such arm, seed or step, nothing was promoted, or its corpus is not
+                built.
+        """
+        from workbench.experiments.plan import registered_plan
+        from workbench.experiments.promoted_config import promoted_config
+
+        name = self.layout.experiment(number).name
+        plan = registered_plan(self.source(), name)
+        config = promoted_config(self.source(), plan, arm)
+        if not 0 <= seed_number < len(plan.seeds):
+            raise NotFoundError(
+                f"experiment {name[:4]} has no seed {seed_number}",
+                remedy=f"give a number of 0 to {len(plan.seeds) - 1}, as in the run's name",
+            )
+        require_training_extra()
+        from workbench.training.sampling import samples_at
+
+        corpus = self._opened(plan.recipe.corpus)
+        return samples_at(config, corpus, plan.seeds[seed_number], step)
+
+    def export_croissant(self, recipe: str, file: Path) -> Path:
+        """Write a built corpus's description in Croissant's JSON-LD and return the file.
+
+        Raises:
+            NotFoundError: there is no such recipe, or its corpus is not built.
+        """
+        from workbench.data.croissant import croissant
+
+        described = json.dumps(croissant(self._manifest(recipe)), ensure_ascii=False, indent=1)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(described + "\n", "utf-8")
+        return file
+
+    def _scale_plan(self, recipe: str, scale: str) -> RepeatPlan:
+        from workbench.experiments.repeat_plan import scale_plan
+
+        plan = scale_plan(self.layout, recipe, scale)
+        require_training_extra()
+        return plan
+
+    def _opened(self, config: CorpusConfig) -> Any:
+        from workbench.data.corpus import open_corpus
+
+        return open_corpus(config, self.layout.corpora)
+
     def _corpus_config(self, recipe: str) -> CorpusConfig:
         from workbench.experiments.repeat_plan import recipe_text
         from workbench.proxies.recipe_file import load_corpus
@@ -113,9 +211,8 @@ class Preparing(OpenedLab):
     def _manifest(self, recipe: str) -> Manifest:
         config = self._corpus_config(recipe)
         require_training_extra(("tokenizers",))
-        from workbench.data.corpus import open_corpus
-
-        return open_corpus(config, self.layout.corpora).manifest
+        found: Manifest = self._opened(config).manifest
+        return found
 
     def _report(self, manifest: Manifest, out: Path | None) -> DataReport:
         from workbench.reports.dataset.page import report_folder
