@@ -48,7 +48,7 @@ def test_waterfall_goes_from_what_was_read_to_what_is_kept() -> None:
     assert last.documents_in - last.documents_removed == facts.documents
     assert last.bytes_in - last.bytes_removed == facts.bytes
     for before, after in zip(facts.stages, facts.stages[1:], strict=False):
-        assert before.bytes_in - before.bytes_removed == after.bytes_in
+        assert before.bytes_in - before.bytes_cut - before.bytes_removed == after.bytes_in
 
 
 def test_duplicates_are_told_apart_by_kind_and_by_where_the_kept_one_is() -> None:
@@ -71,7 +71,7 @@ def test_summary_has_five_lines_with_the_numbers_that_matter() -> None:
     "words",
     [
         "near-duplicate of code",
-        "bands\u00a020; detection\u00a00.991; ngram\u00a05; rows\u00a08; seed\u00a01",
+        "threshold\u00a00.8; words of an n-gram\u00a05; bands\u00a020; rows\u00a08; seed\u00a01; detection\u00a00.991",
         "One n-gram in 4 was looked for",
         "Drawn at decay 0.992",
         "within the domain",

@@ -34,7 +34,7 @@ def _print_stages(facts: DataFacts) -> None:
                 count(stage.documents_in),
                 count(stage.documents_removed),
                 scaled(stage.bytes_in, "B"),
-                share_of(stage.bytes_removed, stage.bytes_in),
+                share_of(stage.bytes_removed, stage.bytes_in - stage.bytes_cut),
                 one_line(why),
             ]
         )

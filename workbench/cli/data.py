@@ -86,7 +86,9 @@ def rejects(
             ]
         )
         return
-    for rejected in found:
+    if not any(rejected.samples for rejected in found):
+        say(f"{stage} left nothing out")
+    for rejected in (one for one in found if one.samples):
         of = f"{len(rejected.samples)} of {rejected.documents}"
         say(f"{rejected.domain}: {of} left out", bold=True)
         for sample in rejected.samples:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from workbench.canonical import Json, canonical_json, decimal, fingerprint, freeze
+from workbench.data.config import SPLITS
 from workbench.data.manifest import Contamination, Heads, Manifest, Overlap, Portion, StageRecord
 from workbench.registry.entries import (
     Cell,
@@ -82,7 +83,8 @@ def _largest_languages(manifest: Manifest) -> Iterator[Portion]:
         key = cell.domain, language, cell.split
         documents, size, tokens = sums.get(key, (0, 0, 0))
         sums[key] = documents + cell.documents, size + cell.bytes, tokens + cell.tokens
-    for (domain, language, split), (documents, size, tokens) in sorted(sums.items()):
+    ordered = sorted(sums.items(), key=lambda item: (*item[0][:2], SPLITS.index(item[0][2])))
+    for (domain, language, split), (documents, size, tokens) in ordered:
         yield Portion(
             domain=domain,
             language=language,

@@ -89,12 +89,16 @@ def _cells(facts: DataFacts) -> list[Block | None]:
     found = table(
         "Domain by language and split.",
         ["Domain", "Language", "Split", "Documents", "Text", "Tokens", "Share of all text"],
-        [_cell(cell, facts.bytes) for cell in cells],
+        [_cell(cell, facts.bytes) for cell in sorted(cells, key=_place)],
         numeric=range(3, 7),
     )
     if found is None or len(found.rows) <= _MOST_ROWS:
         return [found]
     return [Folded(summary=f"All {count(len(cells))} cells of the composition", block=found)]
+
+
+def _place(cell: Portion) -> tuple[str, str, int]:
+    return cell.domain, cell.language, SPLITS.index(cell.split)
 
 
 def _cell(cell: Portion, total: int) -> Row:

@@ -56,8 +56,13 @@ class StageFacts:
 
     @property
     def bytes_removed(self) -> int:
-        """Of all domains, bytes that were cut included."""
-        return sum(domain.bytes_removed + domain.bytes_cut for domain in self.domains)
+        """Of all domains."""
+        return sum(domain.bytes_removed for domain in self.domains)
+
+    @property
+    def bytes_cut(self) -> int:
+        """Of all domains."""
+        return sum(domain.bytes_cut for domain in self.domains)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +152,7 @@ def _stage_json(stage: StageFacts) -> dict[str, Json]:
         "bytes_in": stage.bytes_in,
         "documents_removed": stage.documents_removed,
         "bytes_removed": stage.bytes_removed,
+        "bytes_cut": stage.bytes_cut,
         "domains": domains,
     }
 
@@ -215,7 +221,7 @@ def _domain_stage(
 
 
 def _duplicates(manifest: Manifest) -> Iterator[Duplicates]:
-    removed = {stage.name: stage.removed for stage in manifest.stages}
+    removed = {str(stage.name): stage.removed for stage in manifest.stages}
     for domain in sorted(manifest.domains):
         found = {
             name: _by_origin(removed.get(name, {}).get(domain, Removed()).reasons, beginning)

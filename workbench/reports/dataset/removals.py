@@ -25,7 +25,7 @@ from workbench.reports.dataset.wording import (
 )
 from workbench.reports.figures.corpus import Bar, share_label, stage_bars
 from workbench.reports.narrative import Line, clause, line
-from workbench.reports.quantities import count, scaled
+from workbench.reports.quantities import MISSING, count, scaled
 from workbench.reports.untrusted import excerpt, visible
 
 EXCERPT = 300
@@ -51,10 +51,10 @@ def stages_section(facts: DataFacts) -> Section:
 
 
 def _bar(stage: StageFacts) -> Bar:
-    kept = stage.bytes_in - stage.bytes_removed
-    lost = stage.bytes_removed
-    end = f"−{share_label(lost, stage.bytes_in)}" if lost else "nothing left out"
-    return Bar(label=title(stage.name), parts=(kept, lost), end=end)
+    cut, lost = stage.bytes_cut, stage.bytes_removed
+    kept = stage.bytes_in - lost - cut
+    end = f"−{share_label(lost, kept + lost)}" if lost else "nothing left out"
+    return Bar(label=title(stage.name), parts=(kept, lost, cut), end=end)
 
 
 def _waterfall(facts: DataFacts) -> Table | None:
@@ -66,7 +66,7 @@ def _waterfall(facts: DataFacts) -> Table | None:
                     title(stage.name),
                     "all",
                     (stage.documents_in, stage.documents_removed),
-                    (stage.bytes_in, stage.bytes_removed),
+                    (stage.bytes_in, stage.bytes_cut, stage.bytes_removed),
                 ),
                 tone="strong",
             )
@@ -77,21 +77,25 @@ def _waterfall(facts: DataFacts) -> Table | None:
                     title(stage.name),
                     domain.domain,
                     (domain.documents_in, domain.documents_removed),
-                    (domain.bytes_in, domain.bytes_removed + domain.bytes_cut),
+                    (domain.bytes_in, domain.bytes_cut, domain.bytes_removed),
                 )
             )
             for domain in stage.domains
         ]
     return table(
-        "Documents and bytes into each stage and left out by it; reading includes what was cut.",
-        ["Stage", "Domain", "Documents in", "Left out", "Share", "Text in", "Left out", "Share"],
+        "Documents and bytes into each stage and left out by it. Cut: what came after the limit on "
+        "a document’s length; shares of text are of what was not cut.",
+        [
+            *("Stage", "Domain", "Documents in", "Left out", "Share"),
+            *("Text in", "Cut", "Left out", "Share"),
+        ],
         rows,
-        numeric=range(2, 8),
+        numeric=range(2, 9),
     )
 
 
 def _sizes(
-    stage: str, domain: str, documents: tuple[int, int], size: tuple[int, int]
+    stage: str, domain: str, documents: tuple[int, int], size: tuple[int, int, int]
 ) -> tuple[str, ...]:
     return (
         stage,
@@ -100,8 +104,9 @@ def _sizes(
         count(documents[1]),
         share_of(documents[1], documents[0]),
         scaled(size[0], "B"),
-        scaled(size[1], "B"),
-        share_of(size[1], size[0]),
+        scaled(size[1], "B") if size[1] else MISSING,
+        scaled(size[2], "B"),
+        share_of(size[2], size[0] - size[1]),
     )
 
 

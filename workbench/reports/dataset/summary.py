@@ -37,11 +37,14 @@ def _holds(facts: DataFacts) -> str:
 
 def _left_out(facts: DataFacts) -> str:
     read = sum(record.read_bytes for record in facts.manifest.domains.values())
+    cut = sum(stage.bytes_cut for stage in facts.stages)
     lost = sum(stage.bytes_removed for stage in facts.stages)
+    limit = scaled(facts.manifest.config.max_document_bytes, "B")
     by_stage = listed([lost_in_words(stage) for stage in facts.stages])
     return (
-        f"{share_of(lost, read)} of the {scaled(read, 'B')} that were read; of what came into each "
-        f"stage: {by_stage}."
+        f"{share_of(cut, read)} of the {scaled(read, 'B')} that were read was cut from documents "
+        f"longer than {limit}; {share_of(lost, read - cut)} of the rest was left out, of what came "
+        f"into each stage: {by_stage}."
     )
 
 

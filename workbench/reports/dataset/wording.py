@@ -30,8 +30,19 @@ WHAT_IT_DOES = {
     "contamination": "N-grams of words of every evaluation set are looked for in the training "
     "text.",
 }
+NBSP = "\u00a0"
+_LABELS = {
+    "ngram": "words of an n-gram",
+    "detection_at_threshold": "probability that a pair at the threshold is compared",
+    "detection_0_1_below": "at 0.1 below",
+    "detection_0_1_above": "at 0.1 above",
+    "max_share_lost": "most that a source may lose",
+}
+_FIRST = ("threshold", "score", "ngram", "bands", "rows", *list(_LABELS)[1:4], "seed")
+"""What decides most is told first."""
 _MOST_CHARACTERS = 160
-_NOT_MEASURED = "not recorded"
+_SHORT = 20
+"""Characters of a value that stays on a line with its name."""
 
 
 def title(stage: str) -> str:
@@ -40,14 +51,19 @@ def title(stage: str) -> str:
 
 
 def settings_in_words(values: Mapping[str, Json]) -> str:
-    """Return settings or findings as ``key value, key value``; a long one is cut.
+    """Return settings or findings as ``key value; key value``.
 
-    The whole of it is in the JSON beside the page.
+    What is long is cut, and what is deeply nested is left to the JSON beside the page.
     """
     found = []
-    for key, value in values.items():
-        text = plain(value) if value not in ({}, [], "") else "none"
-        found.append(f"{visible(key.replace('_', ' '))}\u00a0{excerpt(text, _MOST_CHARACTERS)}")
+    ordered = [key for key in _FIRST if key in values]
+    for key in (*ordered, *(key for key in sorted(values) if key not in ordered)):
+        value = values[key]
+        text = "none" if value in ({}, [], "") else plain(value)
+        if isinstance(value, Mapping) and any(isinstance(v, Mapping) for v in value.values()):
+            text = "in data.json"
+        label, shown = _LABELS.get(key, key.replace("_", " ")), excerpt(text, _MOST_CHARACTERS)
+        found.append(f"{visible(label)}{' ' if len(shown) > _SHORT else NBSP}{shown}")
     return "; ".join(found)
 
 
@@ -58,4 +74,5 @@ def share_of(part: float, whole: float) -> str:
 
 def lost_in_words(stage: StageFacts) -> str:
     """Return the share of its bytes that a stage left out, with the stage's name."""
-    return f"{title(stage.name).lower()} {share_of(stage.bytes_removed, stage.bytes_in)}"
+    share = share_of(stage.bytes_removed, stage.bytes_in - stage.bytes_cut)
+    return f"{title(stage.name).lower()} {share}"

@@ -53,7 +53,7 @@ def stage_bars(rows: Sequence[Bar]) -> Figure | None:
         caption="Text that came into each stage, and what the stage left out of it.",
         alt="Bytes left out: " + ", ".join(f"{row.label} {row.end}" for row in rows) + ".",
         rows=rows,
-        parts=(("passed on", "fate kept"), ("left out", "fate wasted")),
+        parts=(("passed on", "fate kept"), ("left out", "fate wasted"), ("cut", "fate stopped")),
         title="Text into the stage",
     )
 
