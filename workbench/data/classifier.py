@@ -61,7 +61,12 @@ def trained(wanted: Any, other: Any) -> Classifier:
         other: likewise.
     """
     labels = np.repeat([1, 0], [wanted.shape[0], other.shape[0]])
+    rows = vstack([wanted, other], format="csr")
+    # The penalty keeps the coefficient of a column that nobody uses at zero, so it can stay out.
+    used = np.unique(rows.indices)
     # L-BFGS starts at zero and draws nothing: the same rows give the same coefficients.
     model = LogisticRegression(class_weight="balanced", max_iter=_MOST_ITERATIONS)
-    model.fit(vstack([wanted, other], format="csr"), labels)
-    return Classifier(coefficients=model.coef_[0], intercept=float(model.intercept_[0]))
+    model.fit(rows[:, used], labels)
+    coefficients = np.zeros(FEATURES)
+    coefficients[used] = model.coef_[0]
+    return Classifier(coefficients=coefficients, intercept=float(model.intercept_[0]))

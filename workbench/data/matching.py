@@ -19,7 +19,8 @@ class Matching:
     """Probabilities of keeping a document, by bin."""
 
     acceptance: Shares
-    """At most 1, and 1 for the bin that the corpus has least of compared with the reference."""
+    """At most 1, and 1 for the bin that the corpus has least of compared with the reference; 0
+    where there is nothing to keep."""
     p_equal: float
     """Probability of such a difference by chance, were the distributions equal."""
     unmatched: tuple[int, ...]
@@ -36,7 +37,7 @@ def matching(reference: Counts, corpus: Counts) -> Matching:
     """
     present = corpus > 0
     p_equal = difference_p(reference, corpus)
-    ratio = np.ones(len(corpus))
+    ratio = present.astype(np.float64)
     if p_equal < LEAST_P:
         ratio[present] = shares(reference)[present] / shares(corpus)[present]
     # Where the two share no bin every ratio is 0: nothing of the corpus is like the reference.

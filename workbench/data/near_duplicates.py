@@ -30,7 +30,7 @@ from workbench.data.stages import Rejected
 from workbench.data.table import Table
 from workbench.data.workers import Workers
 
-_REMEMBERED_NGRAMS = 4_000_000
+_REMEMBERED_NGRAMS = 2_000_000
 """At 8 bytes each."""
 _SHARE_OF_SIGNATURES = 0.8
 """Of the stage's time, for its progress."""
@@ -39,8 +39,7 @@ _SHARE_OF_SIGNATURES = 0.8
 class NearDuplicateStage:
     """Leaves out the shorter of two documents that resemble each other.
 
-    Memory: 12 bytes a document and 8 more while one band is sorted; 8 bytes a band for each
-    document that shares a key with another; and 32 MB of n-grams.
+    Memory: 12 bytes a document, what `shared_keys` says, and 16 MB of n-grams.
     """
 
     name: StageName = "near_duplicates"
@@ -81,13 +80,14 @@ class NearDuplicateStage:
         """Yield what is left out, from the longest document to the shortest."""
         files = KeyFiles(work, num_bands=self._bands.num)
         self._write_keys(files, table, progress)
-        sharing = np.flatnonzero(files.number())
-        places = files.places()
+        mask, num_shared = files.number()
+        places, sharing = files.places(), np.flatnonzero(mask)
         self._found = {"documents_with_words": len(places), "documents_sharing_a_key": len(sharing)}
         sharing = sharing[_from_longest(places[sharing])]
-        search = _Search(self._config, table, places[sharing], files.numbers(sharing))
+        files.arrange(sharing)
+        search = _Search(self._config, table, places[sharing], KeptDocuments(num_shared))
         del places
-        for share, found in search.rejects():
+        for share, found in search.rejects(files.rows()):
             if found is not None:
                 yield found
             progress(_SHARE_OF_SIGNATURES + (1 - _SHARE_OF_SIGNATURES) * share)
@@ -133,12 +133,12 @@ class _Search:
         config: NearDuplicateConfig,
         table: Table,
         places: NDArray[np.void],
-        numbers: NDArray[np.uint32],
+        kept: KeptDocuments,
     ) -> None:
         self._config = config
         self._table = table
         self._places = places
-        self._kept = KeptDocuments(numbers)
+        self._kept = kept
         self._sets = NgramSets(table, n=config.ngram, max_ngrams=_REMEMBERED_NGRAMS)
         self._num_ngrams = np.zeros(len(places), dtype=np.int64)
         """Distinct ones of a document; 0 until it was read."""
@@ -147,12 +147,15 @@ class _Search:
         self._compared = 0
         self._domains: Counter[tuple[str, str]] = Counter()
 
-    def rejects(self) -> Iterator[tuple[float, Rejected | None]]:
-        """Yield for each document the share done and, where it is left out, why."""
-        for document in range(len(self._places)):
-            found = self._kept_one_like(document)
+    def rejects(self, rows: Iterator[list[int]]) -> Iterator[tuple[float, Rejected | None]]:
+        """Yield for each document the share done and, where it is left out, why.
+
+        ``rows`` are the numbers of the documents' keys.
+        """
+        for document, numbers in enumerate(rows):
+            found = self._kept_one_like(document, numbers)
             if found is None:
-                self._kept.keep(document)
+                self._kept.keep(document, numbers)
                 yield (document + 1) / len(self._places), None
                 continue
             kept, similarity = found
@@ -172,8 +175,8 @@ class _Search:
             "removed_beside": removed,
         }
 
-    def _kept_one_like(self, document: int) -> tuple[int, float] | None:
-        for other in self._kept.sharing(document):
+    def _kept_one_like(self, document: int, numbers: list[int]) -> tuple[int, float] | None:
+        for other in self._kept.sharing(numbers):
             similarity = self._similarity(document, other)
             if similarity >= self._config.threshold:
                 return other, similarity

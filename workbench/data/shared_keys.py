@@ -1,9 +1,10 @@
 """Keys of documents on disk, a file a band, and which documents have one in common.
 
-Memory: keys are held for one band at a time, 8 bytes a document; after that only documents that
-share a key count, with 8 bytes a band each.
+Memory: while the keys of one band are sorted, about 30 bytes a document; after that, 4 bytes a band
+for each document that shares a key and is kept, and for each key shared.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from workbench.data.signatures import PLACE, Keys
 
 Numbers = NDArray[np.uint32]
+_ROWS_AT_ONCE = 8_192
 
 
 class KeyFiles:
@@ -37,21 +39,35 @@ class KeyFiles:
         """Return the place of every document, in the order in which they came."""
         return np.fromfile(self._places, dtype=PLACE)
 
-    def number(self) -> NDArray[np.bool_]:
-        """Put `shared` numbers in the place of the keys; return who shares a key with anyone."""
+    def number(self) -> tuple[NDArray[np.bool_], list[int]]:
+        """Put `shared` numbers in the place of the keys.
+
+        Returns:
+            who shares a key with anyone, and how many keys of each band are shared.
+        """
         sharing = np.zeros(self._places.stat().st_size // PLACE.itemsize, dtype=bool)
+        num_shared = []
         for path in self._bands:
             numbers = shared(np.fromfile(path, dtype=np.uint64))
             sharing |= numbers > 0
+            num_shared.append(int(numbers.max(initial=0)))
             path.write_bytes(numbers.tobytes())
-        return sharing
+        return sharing, num_shared
 
-    def numbers(self, documents: NDArray[np.int64]) -> Numbers:
-        """Return the numbers of some documents, one row each, one column a band."""
-        found = np.zeros((len(documents), len(self._bands)), dtype=np.uint32)
-        for band, path in enumerate(self._bands):
-            found[:, band] = np.fromfile(path, dtype=np.uint32)[documents]
-        return found
+    def arrange(self, documents: NDArray[np.int64]) -> None:
+        """Keep the numbers of these documents only, in this order."""
+        for path in self._bands:
+            path.write_bytes(np.fromfile(path, dtype=np.uint32)[documents].tobytes())
+
+    def rows(self) -> Iterator[list[int]]:
+        """Yield the numbers of one document after the other, one a band."""
+        num = self._bands[0].stat().st_size // 4
+        for start in range(0, num, _ROWS_AT_ONCE):
+            columns = [
+                np.fromfile(path, dtype=np.uint32, count=_ROWS_AT_ONCE, offset=4 * start)
+                for path in self._bands
+            ]
+            yield from np.stack(columns, axis=1).tolist()
 
 
 def shared(keys: NDArray[np.uint64]) -> Numbers:
@@ -72,34 +88,31 @@ def shared(keys: NDArray[np.uint64]) -> Numbers:
 class KeptDocuments:
     """Those documents that were kept so far, found by the keys they share with another."""
 
-    def __init__(self, numbers: Numbers) -> None:
-        """``numbers`` has a row for every document that may be asked about."""
-        self._numbers = numbers
-        most = numbers.max(axis=0, initial=0).tolist()
+    def __init__(self, num_shared: list[int]) -> None:
+        """``num_shared`` keys a band, as `KeyFiles.number` counted them."""
+        self._documents = array("I")
         # A chain a key: the document kept last, and before each the one kept before it. Both count
-        # from 1; 0 ends a chain.
-        self._last = [np.zeros(num + 1, dtype=np.uint32) for num in most]
-        self._before = np.zeros_like(numbers)
+        # the kept ones from 1; 0 ends a chain.
+        self._last = [array("I", bytes(4 * (num + 1))) for num in num_shared]
+        self._before = array("I")
 
-    def keep(self, document: int) -> None:
-        """Add a document to those that are found."""
-        for band, number in enumerate(self._numbers[document].tolist()):
-            if number:
-                self._before[document, band] = self._last[band][number]
-                self._last[band][number] = document + 1
+    def keep(self, document: int, numbers: list[int]) -> None:
+        """Add a document, with the number of its key in each band or 0."""
+        self._documents.append(document)
+        for band, number in enumerate(numbers):
+            self._before.append(self._last[band][number] if number else 0)
+            self._last[band][number] = len(self._documents)  # nobody looks for number 0
 
-    def sharing(self, document: int) -> list[int]:
-        """Return the kept documents that share a key with this one.
+    def sharing(self, numbers: list[int]) -> list[int]:
+        """Return the kept documents that share a key with these numbers.
 
-        Those with the most keys in common come first, of equal ones the lower number.
+        Those with the most keys in common come first, of equal ones the earliest kept.
         """
         common: Counter[int] = Counter()
-        for band, number in enumerate(self._numbers[document].tolist()):
-            if number:
-                common.update(self._chain(band, int(self._last[band][number])))
-        return sorted(common, key=lambda other: (-common[other], other))
-
-    def _chain(self, band: int, last: int) -> Iterator[int]:
-        while last:
-            yield last - 1
-            last = int(self._before[last - 1, band])
+        for band, number in enumerate(numbers):
+            place = self._last[band][number] if number else 0
+            while place:
+                common[place] += 1
+                place = self._before[(place - 1) * len(numbers) + band]
+        ordered = sorted(common, key=lambda place: (-common[place], place))
+        return [self._documents[place - 1] for place in ordered]
