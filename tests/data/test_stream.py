@@ -1,60 +1,15 @@
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
+from tests.data.numbered import NumberedSource, drawn, stream
 from workbench.data.corpus import Corpus
 from workbench.data.draws import window_order
-from workbench.data.stream import Accounting, TokenStream
-from workbench.errors import ConflictError
-from workbench.training.config import BatchConfig
-
-
-class NumberedSource:
-    """Domains whose tokens are their own positions, so that a window says where it is from."""
-
-    fingerprint = "sha256:numbered"
-
-    def __init__(self, **lengths: int) -> None:
-        self.lengths = lengths
-        self.domains = tuple(sorted(lengths))
-
-    def tokens(self, split: str, domain: str) -> np.ndarray:
-        assert split == "train"
-        return np.arange(self.lengths[domain], dtype=np.uint16)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    domain: int
-    start: int
-    width: int
-
-
-def stream(
-    source: NumberedSource | Corpus,
-    mixtures: Sequence[tuple[int, dict[str, float]]],
-    *,
-    sequences: int = 4,
-    seq_len: int = 2,
-    seed: int = 7,
-    **ranks: int,
-) -> TokenStream:
-    batch = BatchConfig(sequences=sequences, seq_len=seq_len)
-    return TokenStream(source, batch=batch, seed=seed, mixtures=mixtures, **ranks)
-
-
-def drawn(stream: TokenStream, steps: int) -> list[tuple[int, int]]:
-    """Domain and first token of each sequence of the next steps."""
-    batches = [stream.next_step() for _ in range(steps)]
-    return [
-        (int(domain), int(row[0]))
-        for batch in batches
-        for row, domain in zip(batch.tokens, batch.domains, strict=True)
-    ]
+from workbench.data.stream import Accounting
+from workbench.data.weights import DecaySchedule
+from workbench.errors import ConflictError, RunFailedError
 
 
 def test_step_has_the_shapes_types_and_consecutive_tokens() -> None:
@@ -127,7 +82,6 @@ def test_resume_twice_and_on_another_number_of_ranks_goes_on_exactly() -> None:
     ("other", "name"),
     [
         ({"seed": 8}, "seed"),
-        ({"sequences": 8}, "sequences"),
         ({"seq_len": 4}, "seq_len"),
         ({"mixtures": [(0, {"a": 0.5, "b": 0.5})]}, "mixtures"),
     ],
@@ -149,6 +103,142 @@ def test_resume_on_another_corpus_is_refused() -> None:
         stream(other, [(0, {"a": 1.0})]).load_state_dict(state)
 
 
+def test_resume_of_a_state_of_version_1_goes_on_exactly() -> None:
+    """A run saved by an earlier version: its state had no cursor, weights or dropped domains."""
+    source, mixtures = NumberedSource(a=41, b=11), [(0, {"a": 0.6, "b": 0.4})]
+    first = stream(source, mixtures)
+    uninterrupted = drawn(stream(source, mixtures), 20)[4 * 9 :]
+    drawn(first, 9)
+    state = first.state_dict()
+    for name in ("cursor", "weights", "dropped_after"):
+        del state[name]
+    second = stream(source, mixtures)
+    second.load_state_dict({**state, "version": 1})
+    assert drawn(second, 11) == uninterrupted
+
+
+def test_resume_of_a_state_of_a_later_version_is_refused() -> None:
+    state = stream(NumberedSource(a=41), [(0, {"a": 1.0})]).state_dict()
+    with pytest.raises(ConflictError, match="version 3"):
+        stream(NumberedSource(a=41), [(0, {"a": 1.0})]).load_state_dict({**state, "version": 3})
+
+
+def test_resume_at_another_batch_size_goes_on_at_the_next_sequence() -> None:
+    """One mixture and no weights: what is drawn does not depend on how it is cut into steps."""
+    source, mixtures = NumberedSource(a=61, b=21), [(0, {"a": 0.6, "b": 0.4})]
+    uninterrupted = drawn(stream(source, mixtures, sequences=1), 60)
+    first = stream(source, mixtures, sequences=4)
+    together = drawn(first, 5)
+    second = stream(source, mixtures, sequences=10)
+    second.load_state_dict(first.state_dict())
+    together += drawn(second, 2)
+    third = stream(source, mixtures, sequences=2)
+    third.load_state_dict(second.state_dict())
+    assert together + drawn(third, 10) == uninterrupted
+    assert third.accounting().tokens == {"a": 72, "b": 48}
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"mixtures": [(0, {"a": 1.0}), (9, {"b": 1.0})]}, "the mixture changes with the step"),
+        ({"weights": DecaySchedule(first=0.99, last=0.98, steps=9)}, "document weights change"),
+    ],
+)
+def test_resume_at_another_batch_size_is_refused_where_steps_decide(
+    more: dict, reason: str
+) -> None:
+    options = {"mixtures": [(0, {"a": 1.0})], **more}
+    source = NumberedSource(a=41, b=11)
+    state = stream(source, sequences=4, **options).state_dict()
+    with pytest.raises(ConflictError, match=f"sequences 4, this run 8, and {reason}"):
+        stream(source, sequences=8, **options).load_state_dict(state)
+
+
+@pytest.mark.parametrize("stop", [20, 60, 199])
+def test_two_hundred_numbered_samples_stopped_and_resumed_twice_come_once_an_epoch(
+    stop: int,
+) -> None:
+    """D2: 200 samples, stopped at 20, resumed twice: every one exactly once an epoch."""
+    source = NumberedSource(a=401)  # 200 windows of 2 targets
+    mixtures = [(0, {"a": 1.0})]
+    seen: list[int] = []
+    state = None
+    for part in (stop, 7, 600 - stop - 7):
+        one = stream(source, mixtures, sequences=1)
+        if state is not None:
+            one.load_state_dict(json.loads(json.dumps(state)))
+        seen += [start for _, start in drawn(one, part)]
+        state = one.state_dict()
+    epochs = [seen[k : k + 200] for k in (0, 200, 400)]
+    assert all(sorted(epoch) == list(range(0, 400, 2)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_two_ranks_killed_in_the_middle_of_epoch_one_see_full_permutations() -> None:
+    """D12: two ranks, three epochs, killed in the middle of the second."""
+    source, mixtures = NumberedSource(a=81), [(0, {"a": 1.0})]  # 40 windows, 10 steps an epoch
+    ranks = [stream(source, mixtures, rank=r, num_ranks=2) for r in (0, 1)]
+    seen = [start for _ in range(14) for one in ranks for _, start in drawn(one, 1)]
+    states = [json.loads(json.dumps(one.state_dict())) for one in ranks]
+    again = [stream(source, mixtures, rank=r, num_ranks=2) for r in (0, 1)]
+    for one, state in zip(again, states, strict=True):
+        one.load_state_dict(state)
+    seen += [start for _ in range(16) for one in again for _, start in drawn(one, 1)]
+    epochs = [seen[k : k + 40] for k in (0, 40, 80)]
+    assert all(sorted(epoch) == list(range(0, 80, 2)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+    assert seen == [start for _, start in drawn(stream(source, mixtures), 30)]
+
+
+def test_skip_leads_to_the_state_of_the_steps_themselves() -> None:
+    source = NumberedSource(a=41, b=11)
+    mixtures = [(0, {"a": 0.9, "b": 0.1}), (10, {"a": 0.25, "b": 0.75}), (25, {"b": 1.0})]
+    for steps in (0, 1, 10, 24, 40):
+        walked, skipped = stream(source, mixtures), stream(source, mixtures)
+        drawn(walked, steps)
+        skipped.skip(steps)
+        assert skipped.state_dict() == walked.state_dict()
+        assert drawn(skipped, 5) == drawn(walked, 5)
+
+
+def test_domain_is_dropped_at_its_limit_and_its_share_goes_to_the_others() -> None:
+    source = NumberedSource(a=21, b=2001, c=2001)  # 10, 1000 and 1000 windows
+    mixtures = [(0, {"a": 0.5, "b": 0.3, "c": 0.2})]
+    numbers = stream(source, mixtures, dropped_after={"a": 2.5})
+    domains = [domain for domain, _ in drawn(numbers, 100)]
+    assert domains.count(0) == 25
+    assert 0 not in domains[52:]
+    after = Counter(domains[52:])
+    assert after[1] / after.total() == pytest.approx(0.6, abs=0.01)
+    resumed = stream(source, mixtures, dropped_after={"a": 2.5})
+    first = stream(source, mixtures, dropped_after={"a": 2.5})
+    before = drawn(first, 13)
+    resumed.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert [domain for domain, _ in before + drawn(resumed, 87)] == domains
+
+
+def test_stream_with_every_domain_dropped_says_so() -> None:
+    numbers = stream(NumberedSource(a=21), [(0, {"a": 1.0})], sequences=5, dropped_after={"a": 1})
+    assert len(drawn(numbers, 2)) == 10
+    with pytest.raises(RunFailedError, match="dropped before step 3"):
+        numbers.next_step()
+
+
+def test_masked_batch_says_which_document_each_token_is_of() -> None:
+    class Ended(NumberedSource):
+        def tokens(self, split: str, domain: str) -> np.ndarray:
+            return np.array([5, 6, 0, 7, 0, 8, 9], dtype=np.uint16)
+
+    batch = stream(
+        Ended(a=7), [(0, {"a": 1.0})], sequences=2, seq_len=6, documents="masked"
+    ).next_step()
+    assert batch.segments is not None
+    assert batch.segments.dtype == np.int32
+    assert batch.segments.tolist() == [[0, 0, 0, 1, 1, 2, 2]] * 2
+    assert stream(Ended(a=7), [(0, {"a": 1.0})]).next_step().segments is None
+
+
 def test_tiny_sources_are_all_seen() -> None:
     """D3: lengths 3/4/3, shares 0.2/0.6/0.2: all ten items come up."""
     lengths = {"a": 3, "b": 4, "c": 3}
@@ -156,6 +246,23 @@ def test_tiny_sources_are_all_seen() -> None:
     seen = set(drawn(stream(source, [(0, {"a": 0.2, "b": 0.6, "c": 0.2})], sequences=5), 3))
     items = {(i, 2 * n) for i, count in enumerate(lengths.values()) for n in range(count)}
     assert seen == items
+
+
+@pytest.mark.parametrize("lengths", [{"a": 1}, {"a": 1, "b": 2, "c": 300}, {"a": 3, "b": 1}])
+def test_sources_shorter_than_a_window_serve_forever(lengths: dict[str, int]) -> None:
+    """D3: a domain of one document of one token, beside others or alone."""
+    mixture = dict.fromkeys(lengths, 1 / len(lengths))
+    numbers = stream(NumberedSource(**lengths), [(0, mixture)], seq_len=8, sequences=6)
+    weighted = stream(
+        NumberedSource(**lengths),
+        [(0, mixture)],
+        seq_len=8,
+        sequences=6,
+        weights=DecaySchedule(first=0.99, last=0.92, steps=30),
+    )
+    for one in (numbers, weighted):
+        seen = {domain for domain, _ in drawn(one, 30)}
+        assert seen == set(range(len(lengths)))
 
 
 def test_text_shorter_than_a_window_is_repeated_to_fill_it() -> None:
@@ -205,6 +312,30 @@ def test_domain_with_share_zero_is_never_drawn() -> None:
 def test_window_order_is_pinned_for_ever() -> None:
     """A change here would silently reorder every run that is resumed after an upgrade."""
     assert window_order(7, "code", 0, 8).tolist() == [7, 5, 4, 0, 2, 6, 1, 3]
+
+
+def test_first_windows_of_a_stream_are_pinned_for_ever() -> None:
+    """As the first version served them; a run must mean the same after an upgrade."""
+    source = NumberedSource(a=41, b=11)
+    found = drawn(stream(source, [(0, {"a": 0.7, "b": 0.3})]), 4)
+    assert found == [
+        (0, 12),
+        (1, 0),
+        (0, 10),
+        (0, 4),
+        (0, 28),
+        (1, 4),
+        (0, 6),
+        (0, 16),
+        (1, 2),
+        (0, 38),
+        (0, 18),
+        (1, 8),
+        (0, 30),
+        (0, 0),
+        (0, 34),
+        (1, 6),
+    ]
 
 
 def test_same_seed_repeats_and_another_seed_differs(corpus: Corpus) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.moe import reference
+from workbench.moe.attention import visible_positions
 from workbench.moe.config import ModelConfig
 from workbench.moe.loss import summed_nats
 from workbench.moe.model import MoEDecoder, initialise, part_of
@@ -104,6 +105,46 @@ def test_forward_padding_behind_changes_no_real_logit():
     whole, masked = model(tokens), model(padded, mask)
     torch.testing.assert_close(masked.logits_BTV[mask], whole.logits_BTV[mask])
     assert torch.equal(masked.routing[0].mask_N, mask.flatten())
+
+
+PACKED = [3, 1, 7, 5]
+"""Tokens of the documents of one row."""
+
+
+def segments_of(lengths: list[int], rows: int) -> torch.Tensor:
+    return torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)).repeat(
+        rows, 1
+    )
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_logits_of_packed_documents_are_those_of_the_documents_alone(changes):
+    model, tokens = build(**changes), some_tokens()
+    packed = model(tokens, None, segments_of(PACKED, 3)).logits_BTV
+    alone = torch.cat([model(part).logits_BTV for part in tokens.split(PACKED, dim=1)], dim=1)
+    torch.testing.assert_close(packed, alone, rtol=1e-5, atol=1e-5)
+    joined = model(tokens).logits_BTV
+    assert not torch.allclose(joined[:, 3:], alone[:, 3:], atol=1e-3)
+
+
+def test_gradient_does_not_cross_from_one_document_into_another():
+    model, tokens = build(), some_tokens()
+    inner = model.embedding[tokens].detach().requires_grad_()
+    visible = visible_positions(segments_of(PACKED, 3))
+    hidden, _ = model.layers[0](inner, model.rotation, None, visible)
+    hidden[:, 4:11].square().sum().backward()
+    reached = inner.grad.abs().sum(-1) > 0
+    assert not reached[:, :4].any()
+    assert not reached[:, 11:].any()
+    assert reached[:, 4:11].all()
+
+
+def test_one_segment_a_row_is_the_plain_decoder():
+    model, tokens = build(), some_tokens()
+    segments = torch.zeros_like(tokens)
+    torch.testing.assert_close(
+        model(tokens, None, segments).logits_BTV, model(tokens).logits_BTV, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_forward_later_token_never_reaches_an_earlier_position():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.proxies.conftest import recipe_values
-from workbench.proxies.recipe import Recipe
+from workbench.proxies.recipe import Recipe, dotted
 from workbench.proxies.space import (
     UNIT_HIGH,
     UNIT_LOW,
@@ -176,3 +176,22 @@ def test_coordinates_under_upper_bounds_lead_back_to_the_point() -> None:
 def test_bounds_that_leave_nothing_are_refused(maximum: dict, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         space(mixture=BOUNDED | {"maximum": maximum})
+
+
+def test_options_that_are_off_can_be_searched_and_overridden() -> None:
+    """A written configuration leaves them out; the control's value is the one they then have."""
+    values = recipe_values()
+    values["space"] = {
+        "batch.documents": {"kind": "choice", "values": ["joined", "masked"]},
+    }
+    values["scales"][1]["overrides"]["document_weights"] = {"first": 0.999, "last": 0.992}
+    recipe = Recipe.model_validate(values)
+    assert recipe.control() == {"batch": {"documents": "joined"}}
+    tried = draw(recipe.space, {"batch.documents": "joined"}, Fixed({"batch.documents": 1}))
+    config = recipe.at_scale("m", tried)
+    assert config.batch.documents == "masked"
+    assert dotted(config.model_dump(mode="json"))["document_weights"] == {
+        "first": 0.999,
+        "last": 0.992,
+    }
+    assert "document_weights" not in recipe.at_scale("s").model_dump(mode="json")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.errors import ConflictError, StoreUnavailableError
+from workbench.errors import ConflictError, InvalidFileError, StoreUnavailableError
 from workbench.sentinel.telemetry import read_rows
 from workbench.training import fit as fit_module
 from workbench.training import sampling
@@ -21,6 +21,7 @@ from workbench.training.checkpoints import checkpoint_path, read_checkpoint
 from workbench.training.evaluate import evaluate, load_weights, validation_windows
 from workbench.training.fit import fit
 from workbench.training.interruption import Interrupted
+from workbench.training.module import RunIdentity
 from workbench.training.recorder import StopRun
 from workbench.training.results import DivergenceRule
 from workbench.training.run_folder import exclusive, telemetry_path
@@ -177,6 +178,52 @@ def test_killed_run_resumes_equal_to_the_last_bit(make_config, corpus, tmp_path,
         assert_equal(one[key], other[key], key)
     assert resumed.final == uninterrupted.final
     assert resumed.mixture == uninterrupted.mixture
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"batch__documents": "masked"},
+        {"document_weights": {"first": 0.999, "last": 0.97}},
+        {"availability": {"max_epochs": {"code": 0.01}, "exhausted": "drop"}},
+    ],
+)
+def test_killed_run_with_the_data_side_s_options_resumes_equal_to_the_last_bit(
+    make_config, corpus, tmp_path, more
+):
+    """A1 D2 D12: masked documents, weighted documents, a domain dropped after some steps."""
+    config = make_config(**more)
+    whole = train(config, corpus, tmp_path / "whole")
+    plain = train(make_config(), corpus, tmp_path / "plain")
+    assert whole.curve != plain.curve
+    with pytest.raises(Killed):
+        train(config, corpus, tmp_path / "cut", Listener(7, die))
+    resumed = train(config, corpus, tmp_path / "cut")
+    assert resumed.from_step == 4
+    for key in ("state_dict", "optimizer_states", "loops", "workbench"):
+        assert_equal(state_of(whole)[key], state_of(resumed)[key], key)
+    assert resumed.mixture == whole.mixture
+
+
+def test_run_leaves_no_thread_behind(make_config, corpus, tmp_path):
+    """Also a run that ends before its last step, with batches made ahead."""
+    with pytest.raises(Killed):
+        train(make_config(), corpus, tmp_path, Listener(6, die))
+    assert not [t for t in threading.enumerate() if t.name == "made-ahead"]
+
+
+def test_run_that_needs_more_text_than_there_is_does_not_start(make_config, corpus, tmp_path):
+    config = make_config(availability={"max_epochs": 0.01, "exhausted": "refuse"})
+    with pytest.raises(InvalidFileError, match=r"gone through .* times of at most 0.01"):
+        train(config, corpus, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_identity_names_no_option_that_is_off(make_config):
+    """So that a run resumes that was begun before the option existed."""
+    identity = RunIdentity(config=make_config(), seed=7, corpus="sha256:0").plain()
+    assert not {"document_weights", "availability"} & set(identity)
+    assert "documents" not in identity["batch"]
 
 
 KILL_ITSELF = """

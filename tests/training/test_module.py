@@ -89,6 +89,33 @@ def test_loss_is_the_mean_over_tokens_not_over_micro_batches(make_config):
     assert means["aux_loss"] == pytest.approx(1.0, abs=1e-5)
 
 
+def test_masked_documents_train_as_the_documents_alone_do(make_config):
+    """The loss of a packed row is that of its documents, whatever stands beside them."""
+    config = make_config(batch={"sequences": 2, "seq_len": 16, "documents": "masked"})
+    module = module_of(config)
+    batch = random_batch(sequences=2)
+    segments = torch.zeros(2, 17, dtype=torch.int32)
+    segments[:, 6:] += 1
+    segments[1, 12:] += 1
+    batch["segments"], batch["mask"] = segments[:, :-1], segments[:, 1:] == segments[:, :-1]
+    means = module._accumulate(batch, 0.0, backward=False)
+    documents = [
+        row[of == number]
+        for row, of in zip(batch["tokens"], segments, strict=True)
+        for number in of.unique()
+    ]
+    alone = decoder(config)
+    nats = [
+        torch.nn.functional.cross_entropy(
+            alone(document[None, :-1]).logits_BTV[0], document[1:], reduction="sum"
+        )
+        for document in documents
+    ]
+    num_targets = sum(len(document) - 1 for document in documents)
+    assert num_targets == int(batch["mask"].sum()) == 2 * 16 - 3
+    assert means["loss"] == pytest.approx(sum(map(torch.Tensor.item, nats)) / num_targets, abs=1e-5)
+
+
 @pytest.mark.parametrize("micro_batches", [2, 4])
 def test_gradient_does_not_depend_on_the_number_of_micro_batches(make_config, micro_batches):
     """E2 A8: the loss's is the same; the auxiliary one does not grow with the micro-batches."""

@@ -21,7 +21,7 @@ from workbench.experiments.draft import (
     RecipeDraft,
 )
 from workbench.experiments.scaling import follows, power
-from workbench.proxies.recipe import dotted, value_at
+from workbench.proxies.recipe import LEFT_OUT, dotted, value_at
 from workbench.proxies.recipe_faults import override_faults
 from workbench.registry.located import Path, key_name
 from workbench.registry.proposal import ScalingRule
@@ -288,7 +288,7 @@ def _phases(draft: ProposalDraft, recipe: RecipeDraft) -> Iterator[Fault]:
 
 def _scaling_rules(draft: ProposalDraft, base: RunConfig, full: FullDraft) -> Iterator[Fault]:
     plain = base.model_dump(mode="json")
-    known = dotted(plain)
+    known = {**LEFT_OUT, **dotted(plain)}
     differing = [k for k, v in full.overrides.items() if k in known and not _equal(v, known[k])]
     named = [key for _, key in draft.rule_keys]
     for key in differing:
