@@ -9,6 +9,7 @@ import pytest
 
 from workbench.data.manifest import file_sha256
 from workbench.data.ngram_index import IndexBuilder, write_index
+from workbench.data.served import ServedWindows
 from workbench.data.served_overlap import served_overlap
 from workbench.data.tokenizer import END_OF_TEXT_ID, encode, train_tokenizer
 from workbench.data.words import words
@@ -112,13 +113,23 @@ def reference(corpus: Served, served: dict[str, np.ndarray]) -> dict[str, tuple[
     return result
 
 
+def overlap_of(corpus: Served, served: dict[str, np.ndarray], **options: int) -> ServedOverlap:
+    """Some windows of each domain, as a stream counts them: the others were served no times."""
+    windows = {}
+    for domain, ranges in served.items():
+        fixed = corpus.windows(domain)
+        times = np.asarray([(ranges[:, 0] == first).sum() for first in fixed[:, 0]])
+        windows[domain] = ServedWindows(times=times, first=fixed[:, 0], stop=fixed[:, 1])
+    return served_overlap(corpus, windows, **options)
+
+
 def measured(overlap: ServedOverlap) -> dict[str, tuple[int, int, int]]:
     return {name: (o.found, o.touched, o.contaminated) for name, o in overlap.sets.items()}
 
 
 def test_everything_served_finds_every_copy(corpus: Served) -> None:
     served = {domain: corpus.windows(domain) for domain in ("code", "docs")}
-    overlap = served_overlap(corpus, served)
+    overlap = overlap_of(corpus, served)
     assert measured(overlap) == reference(corpus, served)
     assert overlap.sets["validation"].contaminated == 10
     assert overlap.sets["test"].contaminated == 6
@@ -133,21 +144,21 @@ def test_only_what_was_served_counts(corpus: Served, share: float) -> None:
     for domain in ("code", "docs"):
         ranges = corpus.windows(domain)
         served[domain] = generator.permutation(ranges[generator.random(len(ranges)) < share])
-    assert measured(served_overlap(corpus, served)) == reference(corpus, served)
+    assert measured(overlap_of(corpus, served)) == reference(corpus, served)
 
 
 def test_window_served_again_changes_nothing(corpus: Served) -> None:
     once = {"code": corpus.windows("code")[3:20]}
     again = {"code": np.concatenate([once["code"], once["code"][::-1]])}
-    assert served_overlap(corpus, again) == served_overlap(corpus, once)
+    assert overlap_of(corpus, again) == overlap_of(corpus, once)
 
 
 def test_chunks_cut_no_ngram(corpus: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     served = {domain: corpus.windows(domain) for domain in ("code", "docs")}
-    whole = served_overlap(corpus, served)
+    whole = overlap_of(corpus, served)
     monkeypatch.setattr("workbench.data.served_overlap._CHUNK", 50)
     monkeypatch.setattr("workbench.data.served_overlap._REACH", 40)
-    assert served_overlap(corpus, served) == whole
+    assert overlap_of(corpus, served) == whole
 
 
 def test_more_than_the_cap_is_sampled_by_place_and_says_so(
@@ -155,17 +166,17 @@ def test_more_than_the_cap_is_sampled_by_place_and_says_so(
 ) -> None:
     monkeypatch.setattr("workbench.data.served_overlap._BLOCK", 320)
     served = {domain: corpus.windows(domain) for domain in ("code", "docs")}
-    whole = served_overlap(corpus, served)
+    whole = overlap_of(corpus, served)
     size = sum(shard.bytes for shard in corpus.manifest.shards["train"].values())
-    part = served_overlap(corpus, served, most_bytes=size // 2)
-    assert part == served_overlap(corpus, served, most_bytes=size // 2)
+    part = overlap_of(corpus, served, most_bytes=size // 2)
+    assert part == overlap_of(corpus, served, most_bytes=size // 2)
     assert 0.25 < part.measured_windows / part.windows < 0.75
     assert part.windows == whole.windows
     assert 0 < part.sets["validation"].found < whole.sets["validation"].found
 
 
 def test_nothing_served_finds_nothing(corpus: Served) -> None:
-    overlap = served_overlap(corpus, {"code": np.empty((0, 2), dtype=np.int64)})
+    overlap = overlap_of(corpus, {"code": np.empty((0, 2), dtype=np.int64)})
     assert measured(overlap) == {"validation": (0, 0, 0), "test": (0, 0, 0)}
     assert overlap.windows == 0
 
@@ -174,4 +185,4 @@ def test_other_index_file_is_refused(tmp_path: Path) -> None:
     corpus = Served(tmp_path)
     (tmp_path / "ngrams.npz").write_bytes(b"not it")
     with pytest.raises(IntegrityError, match=r"ngrams\.npz is not the file that was built"):
-        served_overlap(corpus, {"code": corpus.windows("code")})
+        overlap_of(corpus, {"code": corpus.windows("code")})

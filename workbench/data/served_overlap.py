@@ -20,7 +20,7 @@ from workbench.data.tokenizer import END_OF_TEXT_ID
 from workbench.registry.entries import ServedOverlap, SetOverlap
 
 Ranges: TypeAlias = NDArray[np.int64]
-"""``[windows, 2]``: the first token of each window and the one after its last, in any order."""
+"""``[windows, 2]``: the first token of each window and the one after its last."""
 
 MOST_BYTES = 128_000_000
 """UTF-8 bytes of served text that are looked through at most, about; beyond, windows are sampled
@@ -31,6 +31,22 @@ from one window into the next are kept."""
 _CHUNK = 1 << 18
 _REACH = 1 << 12
 """Tokens that consecutive chunks share, so that no n-gram is cut by reading in chunks."""
+
+
+class Windows(Protocol):
+    """The windows of one domain; `served.ServedWindows` is one."""
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """How often each was served."""
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """Its first token in the domain's training split."""
+
+    @property
+    def stop(self) -> NDArray[np.int64]:
+        """The token after its last."""
 
 
 class ServedCorpus(Protocol):
@@ -53,7 +69,7 @@ class ServedCorpus(Protocol):
 
 
 def served_overlap(
-    corpus: ServedCorpus, served: Mapping[str, Ranges], *, most_bytes: int = MOST_BYTES
+    corpus: ServedCorpus, served: Mapping[str, Windows], *, most_bytes: int = MOST_BYTES
 ) -> ServedOverlap:
     """Return how much of each evaluation set stands in the windows that were served.
 
@@ -72,7 +88,7 @@ def served_overlap(
     index = _index_of(corpus)
     finder = finder_of(index)
     found = np.zeros(len(index.hashes), dtype=np.bool_)
-    windows = {domain: np.unique(ranges, axis=0) for domain, ranges in sorted(served.items())}
+    windows = {domain: _ranges(of) for domain, of in sorted(served.items())}
     kept = _sampled(corpus, windows, most_bytes)
     for domain, ranges in kept.items():
         tokens = corpus.tokens("train", domain)
@@ -90,6 +106,11 @@ def served_overlap(
             for name, overlap in set_overlaps(index, found, threshold).items()
         },
     )
+
+
+def _ranges(windows: Windows) -> Ranges:
+    once = windows.times > 0
+    return np.stack([windows.first[once], windows.stop[once]], axis=1)
 
 
 def _index_of(corpus: ServedCorpus) -> NgramIndex:

@@ -16,6 +16,7 @@ from workbench.registry.entries import (
     Outcome,
     RunEnded,
     RunStarted,
+    ServedOverlap,
 )
 from workbench.registry.ledger import Ledger
 from workbench.sentinel.detector import Finding
@@ -32,6 +33,8 @@ class Ending:
     planned_steps: int
     drawn: Accounting | None = None
     """What the run drew from each domain, when it ended by itself."""
+    served: ServedOverlap | None = None
+    """How much of the evaluation sets stands in what the run was served, when it completed."""
 
 
 def close_lost_attempts(ledger: Ledger, plan: ExperimentPlan, folder: Path) -> list[str]:
@@ -86,6 +89,7 @@ def record_end(
         curve=[CurvePoint(step=step, loss=loss) for step, loss in trace.curve],
         evaluations=[EvaluationPoint(step=s, values=values) for s, values in trace.evaluations],
         drawn=_domain_use(ending.drawn),
+        served=ending.served,
         reason=ending.reason,
     )
     refs = (*plan.refs, attempt.start_entry.leaf)

@@ -28,6 +28,7 @@ from workbench.experiments.recovery import (
     record_rejected_checkpoints,
 )
 from workbench.experiments.registered import registered
+from workbench.experiments.served_text import measured_overlap
 from workbench.experiments.summaries import RunLine, RunsReport
 from workbench.proxies.proxy import StepProgress, TrainFunction
 from workbench.registry.entries import Deviation, RunStarted
@@ -234,11 +235,16 @@ class Runner:
             "completed" if result.outcome == "completed" else "diverged"
         )
         record_findings(self.ledger, self.plan, attempt, result.findings)
+        served, unmeasured = None, ""
+        if outcome == "completed":
+            self.progress(run, config.steps, config.steps, "looking through what was served")
+            served, unmeasured = measured_overlap(self.corpus, config, attempt.started, result)
         ending = Ending(
             outcome=outcome,
-            reason=result.reason,
+            reason=result.reason or unmeasured,
             planned_steps=config.steps,
             drawn=result.mixture,
+            served=served,
         )
         record_end(self.ledger, self.plan, attempt, folder, ending)
         status: Literal["FINISHED", "FAILED"] = "FINISHED" if outcome == "completed" else "FAILED"
