@@ -9,12 +9,8 @@
    hash of its text: neither the order of the documents nor the other domains have a say.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from heapq import heappush, heappushpop
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -26,7 +22,6 @@ from numpy.typing import NDArray
 from workbench.canonical import Json
 from workbench.data.classifier import FEATURES, Classifier, HashedWords, trained
 from workbench.data.config import QualityConfig, ReferenceConfig
-from workbench.data.dedup import content_digest
 from workbench.data.documents import EXCERPT, excerpt
 from workbench.data.manifest import StageName
 from workbench.data.matching import (
@@ -37,69 +32,17 @@ from workbench.data.matching import (
     matching,
     shares,
 )
+from workbench.data.reference import TRAINED_ON, Reference, Sample, draw_of, spooled_reference
 from workbench.data.stages import Rejected
 from workbench.data.table import Table
 from workbench.errors import InvalidFileError
 
 LEAST_IN_BIN = 20
 """Documents a bin that the reference and the domain must have."""
-TRAINED_ON = 4000
-"""At most so many documents of each half of the reference and of a domain train a classifier."""
 
 _BATCH = 500
 _T = TypeVar("_T")
 _SCORED = np.dtype([("number", "<u8"), ("draw", "<f8"), ("score", "<f4"), ("half", "u1")])
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Draw:
-    """What the hash of a text decides."""
-
-    half: int
-    keep: float
-    """Kept where this is below the probability, 0 <= keep < 1."""
-    order: int
-    """Those with the smallest train the classifier."""
-
-
-def _draw(digest: str, seed: int) -> _Draw:
-    data = hashlib.blake2b(f"{seed}/{digest}".encode(), digest_size=17).digest()
-    keep = (int.from_bytes(data[:8], "big") >> 11) / 2**53
-    return _Draw(half=data[8] & 1, keep=keep, order=int.from_bytes(data[9:], "big"))
-
-
-class _Sample:
-    """The texts of one half with the smallest order, at most `TRAINED_ON`."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, str]] = []
-
-    def add(self, order: int, text: str) -> None:
-        if len(self._heap) < TRAINED_ON:
-            heappush(self._heap, (-order, text))
-        else:
-            heappushpop(self._heap, (-order, text))
-
-    def texts(self) -> list[str]:
-        return [text for _, text in sorted(self._heap, reverse=True)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Reference:
-    """The reference's excerpts on disk, with those that train."""
-
-    path: Path
-    """A line ``[half, excerpt]`` a document."""
-    num: int
-    samples: tuple[_Sample, _Sample]
-    digest: str
-    """SHA-256 over the content digests of its documents, in order."""
-
-    def excerpts(self) -> Iterator[tuple[int, str]]:
-        with self.path.open(encoding="utf-8") as lines:
-            for line in lines:
-                half, text = json.loads(line)
-                yield half, text
 
 
 class QualityStage:
@@ -148,7 +91,8 @@ class QualityStage:
             InvalidFileError: the reference or a domain has fewer than `LEAST_IN_BIN` documents a
                 bin.
         """
-        reference = self._spooled(work / "reference.jsonl")
+        texts = self._read_reference(self._config.reference)
+        reference = spooled_reference(texts, work / "reference.jsonl", seed=self._config.seed)
         self._check_size("the reference " + repr(self._config.reference.source), reference.num)
         domains = sorted(self._config.domains)
         for place, domain in enumerate(domains):
@@ -160,19 +104,6 @@ class QualityStage:
     def findings(self) -> dict[str, Json]:
         """Return by domain how well a classifier tells it from the reference, and the bins."""
         return self._findings
-
-    def _spooled(self, path: Path) -> _Reference:
-        samples, num, read = (_Sample(), _Sample()), 0, hashlib.sha256()
-        with path.open("w", encoding="utf-8") as file:
-            for text in self._read_reference(self._config.reference):
-                seen = excerpt(text)
-                digest = content_digest(text)
-                draw = _draw(digest, self._config.seed)
-                samples[draw.half].add(draw.order, seen)
-                read.update(bytes.fromhex(digest))
-                file.write(json.dumps([draw.half, seen]) + "\n")
-                num += 1
-        return _Reference(path=path, num=num, samples=samples, digest=read.hexdigest())
 
     def _check_size(self, what: str, num: int) -> None:
         needed = LEAST_IN_BIN * self._config.bins
@@ -189,7 +120,7 @@ class QualityStage:
         self,
         table: Table,
         domain: str,
-        reference: _Reference,
+        reference: Reference,
         progress: Callable[[float], None],
     ) -> Iterator[Rejected]:
         models = self._classifiers(table, domain, reference, progress)
@@ -222,14 +153,14 @@ class QualityStage:
         self,
         table: Table,
         domain: str,
-        reference: _Reference,
+        reference: Reference,
         progress: Callable[[float], None],
     ) -> tuple[Classifier, Classifier]:
         """Return the classifier for each half: the one that was trained on the other."""
-        samples, num = (_Sample(), _Sample()), 0
+        samples, num = (Sample(), Sample()), 0
         total = max(1, table.num_kept(domain))
         for row in table.rows(domain):
-            draw = _draw(row.digest, self._config.seed)
+            draw = draw_of(row.digest, self._config.seed)
             samples[draw.half].add(draw.order, excerpt(row.text))
             num += 1
             progress(min(0.3, 0.3 * num / total))
@@ -241,7 +172,7 @@ class QualityStage:
         return models[1], models[0]
 
     def _reference_scores(
-        self, reference: _Reference, models: tuple[Classifier, Classifier]
+        self, reference: Reference, models: tuple[Classifier, Classifier]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         found: tuple[list[NDArray[np.float32]], ...] = ([], [])
         for batch in _batches(reference.excerpts()):
@@ -261,7 +192,7 @@ class QualityStage:
         found, num = [], 0
         total = max(1, table.num_kept(domain))
         for batch in _batches(table.rows(domain)):
-            draws = [_draw(row.digest, self._config.seed) for row in batch]
+            draws = [draw_of(row.digest, self._config.seed) for row in batch]
             rows = np.zeros(len(batch), dtype=_SCORED)
             rows["number"] = [row.number for row in batch]
             rows["draw"] = [draw.keep for draw in draws]
