@@ -50,9 +50,7 @@ def test_contamination_tells_overlap_before_exclusion() -> None:
 def test_contamination_without_near_duplicates_says_so() -> None:
     plain = plain_manifest()
     plain["stages"] = plain["stages"][:2]
-    assert "near-duplicates were not looked for" in contamination(
-        accounted(account(seal(plain)))
-    )
+    assert "near-duplicates were not looked for" in contamination(accounted(account(seal(plain))))
 
 
 def test_overlap_with_what_a_run_was_served_is_told_where_it_was_measured() -> None:
