@@ -71,7 +71,7 @@ def test_summary_has_five_lines_with_the_numbers_that_matter() -> None:
     "words",
     [
         "near-duplicate of code",
-        "threshold\u00a00.8; words of an n-gram\u00a05; bands\u00a020; rows\u00a08; seed\u00a01; detection\u00a00.991",
+        "threshold\u00a00.8; words of an n-gram\u00a05; bands\u00a020; rows\u00a08; seed\u00a01",
         "One n-gram in 4 was looked for",
         "Drawn at decay 0.992",
         "within the domain",

@@ -45,7 +45,7 @@ def account(manifest: Manifest) -> DataAccount:
 def _stage(record: StageRecord) -> FilterStage:
     return FilterStage(
         name=record.name,
-        settings={_key(name): _short(value) for name, value in sorted(record.settings.items())},
+        settings={snake_case(name): _short(value) for name, value in sorted(record.settings.items())},
         removed={
             domain: Loss(documents=lost.documents, bytes=lost.bytes)
             for domain, lost in sorted(record.removed.items())
@@ -54,7 +54,8 @@ def _stage(record: StageRecord) -> FilterStage:
     )
 
 
-def _key(name: str) -> str:
+def snake_case(name: str) -> str:
+    """Return a name as a key that the ledger can hold."""
     return re.sub(r"[^a-z0-9_]", "_", name.lower())
 
 
