@@ -66,9 +66,13 @@ def test_overlap_with_what_a_run_was_served_is_told_where_it_was_measured() -> N
         if entry.kind == "run_ended" and entry.body.outcome == "completed":
             object.__setattr__(entry, "body", entry.body.model_copy(update={"served": served}))
     told = contamination(log)
-    assert "of the 900 windows of text that it was served" in told
-    assert "300 of them looked through, chosen by a hash: a lower bound" in told
-    assert "sealed test 2.0 % of n-grams, 1 document contaminated" in told
+    assert "6 completed runs drew (a sample of it, so a lower bound)" in told
+    assert "sealed test at most 2.0 % of n-grams, 1 document contaminated" in told
+    made_of = composition(experiment_facts(log, EXPERIMENT))
+    assert made_of is not None
+    assert {row.value[1:] for row in made_of.served} == {
+        ("300 of 900", "sealed test", "2.0\u202f%", "3", "1")
+    }
 
 
 def test_composition_states_every_filter_with_its_threshold_and_what_it_left_out() -> None:

@@ -125,7 +125,11 @@ def test_json_of_a_value_that_is_not_finite_is_null() -> None:
 
 
 def test_report_is_the_same_from_a_fresh_manifest_and_from_the_file(tmp_path: Path) -> None:
-    fresh = sample_manifest()
+    plain = plain_manifest()
+    plain["config"]["sources"] = dict(reversed(plain["config"]["sources"].items()))
+    plain["stages"][0]["settings"]["from"] = {"b": 1, "a": {"d": 0.5, "c": 2}}
+    plain["stages"][0]["findings"] = {"z": {"b": 1, "a": 2.5}}
+    fresh = seal(plain)
     write_manifest(fresh, tmp_path)
     read = read_manifest(tmp_path)
     assert html(fresh) == html(read)

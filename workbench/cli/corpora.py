@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.cli.show import one_line, print_table, say, say_wrapped
-from workbench.data.served import ServedSample
 from workbench.reports.dataset.facts import DataFacts
 from workbench.reports.dataset.summary import summary
 from workbench.reports.dataset.wording import settings_in_words, share_of, title
@@ -51,12 +50,11 @@ def _print_composition(facts: DataFacts) -> None:
         [
             split,
             domain,
-            count(shard.documents),
-            scaled(shard.tokens),
+            count(sizes.documents),
+            scaled(sizes.tokens),
             percent(shares[domain]) if split == "train" else "",
         ]
-        for split, by_domain in facts.manifest.shards.items()
-        for domain, shard in sorted(by_domain.items())
+        for (split, domain), sizes in facts.sizes.items()
     ]
     say()
     print_table(["split", "domain", "documents", "tokens", "natural share"], rows)
@@ -84,8 +82,8 @@ def print_mixture(rows: Sequence[Any]) -> None:
     )
 
 
-def print_samples(samples: Sequence[ServedSample]) -> None:
-    """Print the sequences of a step with the documents that each touches."""
+def print_samples(samples: Sequence[Any]) -> None:
+    """Print a step's `workbench.data.served.ServedSample` with the documents that each touches."""
     for sample in samples:
         say(
             f"{sample.row:>4}  {sample.domain}  epoch {sample.epoch}, window {sample.window}, "

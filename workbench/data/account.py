@@ -45,7 +45,9 @@ def account(manifest: Manifest) -> DataAccount:
 def _stage(record: StageRecord) -> FilterStage:
     return FilterStage(
         name=record.name,
-        settings={snake_case(name): _short(value) for name, value in sorted(record.settings.items())},
+        settings={
+            snake_case(name): _short(value) for name, value in sorted(record.settings.items())
+        },
         removed={
             domain: Loss(documents=lost.documents, bytes=lost.bytes)
             for domain, lost in sorted(record.removed.items())
@@ -62,6 +64,10 @@ def snake_case(name: str) -> str:
 def _short(value: Json) -> str:
     if isinstance(value, float):
         return decimal(value)
+    if value in ([], {}, ""):
+        return "none"
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        value = ", ".join(value)
     text = value if isinstance(value, str) else canonical_json(freeze(value)).decode()
     return text if len(text) <= _MOST_CHARACTERS else fingerprint(value)
 

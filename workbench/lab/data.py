@@ -7,7 +7,6 @@ from typing import Any
 
 from workbench.data.config import CorpusConfig
 from workbench.data.manifest import Manifest, Sample
-from workbench.data.served import ServedSample
 from workbench.errors import NotFoundError
 from workbench.experiments.installed import require_training_extra
 from workbench.experiments.progress import Progress, silent
@@ -125,10 +124,10 @@ class Preparing(OpenedLab):
 
         return planned_mixture(plan.config, self._opened(plan.recipe.corpus))
 
-    def data_at(
-        self, recipe: str, step: int, *, seed: int = 0, scale: str = ""
-    ) -> tuple[ServedSample, ...]:
+    def data_at(self, recipe: str, step: int, *, seed: int = 0, scale: str = "") -> tuple[Any, ...]:
         """Return the exact samples of a step of a recipe's control, found without training.
+
+        They are `workbench.data.served.ServedSample`, whose module the core install lacks.
 
         Args:
             recipe: A recipe file.
@@ -146,8 +145,8 @@ class Preparing(OpenedLab):
 
     def experiment_data_at(
         self, number: str, step: int, *, arm: str, seed_number: int
-    ) -> tuple[ServedSample, ...]:
-        """Return the exact samples of a step of a registered full-scale run.
+    ) -> tuple[Any, ...]:
+        """Return the exact samples of a step of a registered full-scale run, as `data_at` does.
 
         Args:
             number: Of the experiment.

@@ -108,23 +108,35 @@ def _overlap(name: str, found: SetOverlap) -> str:
     )
 
 
-def served_in_words(found: ServedOverlap) -> str:
-    """Return the overlap of the evaluation sets with what one run drew, in a sentence."""
-    sets = [
-        f"{set_title(name)} {share_of(o.found, o.ngrams)} of n-grams, "
-        f"{count(o.contaminated, 'document')} contaminated"
-        for name, o in sorted(found.sets.items())
-    ]
-    looked = "all of them looked through"
-    if found.measured_windows < found.windows:
-        looked = (
-            f"{count(found.measured_windows)} of them looked through, chosen by a hash: a lower "
-            "bound"
+def served_in_words(found: Sequence[ServedOverlap]) -> str:
+    """Return the overlap of the evaluation sets with what runs drew, in a sentence."""
+    sets = []
+    for name in sorted({name for served in found for name in served.sets}):
+        overlaps = [served.sets[name] for served in found if name in served.sets]
+        most = max((o.found / o.ngrams for o in overlaps if o.ngrams), default=0.0)
+        contaminated = max(overlap.contaminated for overlap in overlaps)
+        sets.append(
+            f"{set_title(name)} at most {percent(most)} of n-grams, "
+            f"{count(contaminated, 'document')} contaminated"
         )
-    return (
-        f"of the {count(found.windows, 'window')} of text that it was served ({looked}), "
-        f"{'; '.join(sets)}."
-    )
+    partly = any(served.measured_windows < served.windows for served in found)
+    bound = " (a sample of it, so a lower bound)" if partly else ""
+    return f"Of the text that {count(len(found), 'completed run')} drew{bound}: {'; '.join(sets)}."
+
+
+def served_rows(found: ServedOverlap) -> Iterator[tuple[str, ...]]:
+    """Yield windows looked through, set, share of n-grams, documents touched and contaminated."""
+    looked = count(found.measured_windows)
+    if found.measured_windows < found.windows:
+        looked = f"{looked} of {count(found.windows)}"
+    for name, overlap in sorted(found.sets.items()):
+        yield (
+            looked,
+            set_title(name),
+            share_of(overlap.found, overlap.ngrams),
+            count(overlap.touched),
+            count(overlap.contaminated),
+        )
 
 
 def account_tables(account: DataAccount, sources: tuple[Source, ...]) -> Iterator[Table | None]:

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 from workbench.data.config import SPLITS
 from workbench.proxies.recipe import Recipe
-from workbench.registry.entries import DataAccount, DataState
+from workbench.registry.entries import DataAccount, DataState, ServedOverlap
 from workbench.reports.accounting import bill, sweep_accounting
-from workbench.reports.corpus_account import contamination_clauses, served_in_words, stage_lines
+from workbench.reports.corpus_account import (
+    contamination_clauses,
+    served_in_words,
+    served_rows,
+    stage_lines,
+)
 from workbench.reports.documents import registered_recipe
 from workbench.reports.facts import Cited, ExperimentFacts, Source, merged_sources
 from workbench.reports.lineage import run_lineages
@@ -51,6 +56,8 @@ class Composition:
     mixture_sources: tuple[Source, ...]
     drawn: tuple[Cited[tuple[str, str, str, str, str, str]], ...]
     """What completed runs drew: run, domain, tokens, share, stated share, epochs."""
+    served: tuple[Cited[tuple[str, ...]], ...]
+    """Overlap of evaluation sets with what completed runs drew: run, windows, set, overlap."""
     sources: tuple[Source, ...]
 
 
@@ -148,11 +155,20 @@ def _contamination(facts: ExperimentFacts) -> list[Clause]:
 
 
 def _served(facts: ExperimentFacts) -> Iterator[Clause]:
-    """Yield the overlap with what each completed run drew; none in runs older than it."""
-    for run in run_lineages(facts):
-        ended = run.attempts[-1].ended
-        if ended is not None and ended.value.served is not None:
-            yield clause(f"{run.run}: {served_in_words(ended.value.served)}", ended.sources)
+    """Yield the overlap with what completed runs drew; none in runs older than it."""
+    found = _measured(facts)
+    if found:
+        told = served_in_words([cited.value for _, cited in found])
+        yield clause(told, merged_sources([cited for _, cited in found]))
+
+
+def _measured(facts: ExperimentFacts) -> list[tuple[str, Cited[ServedOverlap]]]:
+    ended = [(run.run, run.attempts[-1].ended) for run in run_lineages(facts)]
+    return [
+        (run, Cited(value=end.value.served, sources=end.sources))
+        for run, end in ended
+        if end is not None and end.value.served is not None
+    ]
 
 
 def composition(facts: ExperimentFacts) -> Composition | None:
@@ -173,6 +189,11 @@ def composition(facts: ExperimentFacts) -> Composition | None:
         mixtures=tuple(mixtures.value),
         mixture_sources=mixtures.sources,
         drawn=tuple(_drawn(facts)),
+        served=tuple(
+            Cited(value=(run, *row), sources=cited.sources)
+            for run, cited in _measured(facts)
+            for row in served_rows(cited.value)
+        ),
         sources=sources,
     )
 

@@ -40,7 +40,7 @@ def composition_section(facts: DataFacts) -> Section:
 
 
 def _domains(facts: DataFacts) -> Table | None:
-    shards, shares = facts.manifest.shards, facts.natural_shares
+    sizes, shares = facts.sizes, facts.natural_shares
     rows = [
         Row(
             cells=(
@@ -48,7 +48,7 @@ def _domains(facts: DataFacts) -> Table | None:
                 record.content,
                 count(record.kept),
                 scaled(record.kept_bytes, "B"),
-                *(scaled(shards[split][domain].tokens) for split in SPLITS),
+                *(scaled(sizes[split, domain].tokens) for split in SPLITS),
                 percent(shares.get(domain)),
                 "yes" if record.exhausted else "no",
             )

@@ -5,7 +5,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from workbench.canonical import Json, freeze
+from workbench.canonical import Json, canonical_json, freeze, parse_json
+from workbench.data.config import SPLITS
 from workbench.data.manifest import DomainRecord, Manifest, Removed, Sample, StageRecord
 
 FORMAT = "data-report/v1"
@@ -76,6 +77,15 @@ class Duplicates:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How much one domain's split is."""
+
+    documents: int
+    bytes: int
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataFacts:
     """Everything that a report states."""
 
@@ -94,16 +104,40 @@ class DataFacts:
         return sum(domain.kept_bytes for domain in self.manifest.domains.values())
 
     @property
+    def sizes(self) -> dict[tuple[str, str], Sizes]:
+        """Documents, bytes and tokens by split and domain, the splits in their usual order."""
+        return {
+            (split, domain): Sizes(documents=held.documents, bytes=held.bytes, tokens=held.tokens)
+            for split in SPLITS
+            for domain, held in sorted(self.manifest.shards.get(split, {}).items())
+        }
+
+    @property
+    def files(self) -> dict[str, str]:
+        """SHA-256 of every file of the corpus, by its path in the corpus's folder."""
+        manifest = self.manifest
+        held = [
+            found for split in SPLITS for _, found in sorted(manifest.shards.get(split, {}).items())
+        ]
+        return {
+            "tokenizer.json": manifest.tokenizer_sha256,
+            "documents.jsonl": manifest.documents_sha256,
+            "ngrams.npz": manifest.ngrams_sha256,
+            **{found.path: found.sha256 for found in held},
+            **{found.index_path: found.index_sha256 for found in held},
+        }
+
+    @property
     def training_tokens(self) -> int:
         """Tokens of the training split."""
-        return sum(shard.tokens for shard in self.manifest.shards.get("train", {}).values())
+        return sum(size.tokens for (split, _), size in self.sizes.items() if split == "train")
 
     @property
     def natural_shares(self) -> dict[str, float]:
         """Each domain's share of the training split's bytes."""
-        sizes = {name: shard.bytes for name, shard in self.manifest.shards["train"].items()}
+        sizes = {name: size.bytes for (split, name), size in self.sizes.items() if split == "train"}
         total = sum(sizes.values())
-        return {name: size / total for name, size in sorted(sizes.items()) if total}
+        return {name: size / total for name, size in sizes.items() if total}
 
     def stage(self, name: str) -> StageFacts | None:
         """Return a stage by its name; None where it did not run."""
@@ -198,10 +232,15 @@ def _stage_facts(stage: StageRecord, domains: tuple[DomainStage, ...]) -> StageF
     return StageFacts(
         name=stage.name,
         key=stage.key,
-        settings=dict(sorted(freeze(stage.settings).items())),
-        findings=dict(sorted(freeze(stage.findings).items())),
+        settings=_ordered(stage.settings),
+        findings=_ordered(stage.findings),
         domains=domains,
     )
+
+
+def _ordered(values: Mapping[str, Json]) -> dict[str, Json]:
+    found: dict[str, Json] = parse_json(canonical_json(freeze(values)))
+    return found
 
 
 def _domain_stage(

@@ -2,7 +2,6 @@
 
 import json
 
-from workbench.data.config import SPLITS
 from workbench.reports.blocks import (
     Block,
     Heading,
@@ -17,7 +16,7 @@ from workbench.reports.blocks import (
 from workbench.reports.dataset.facts import DataFacts
 from workbench.reports.dataset.wording import title
 from workbench.reports.narrative import clause, line
-from workbench.reports.quantities import count, scaled
+from workbench.reports.quantities import count
 from workbench.reports.untrusted import visible
 
 
@@ -27,32 +26,7 @@ def record_section(facts: DataFacts) -> Section:
     versions = "; ".join(
         f"{visible(name)} {visible(version)}" for name, version in sorted(manifest.builder.items())
     )
-    shards = [
-        Row(
-            cells=(
-                shard.path,
-                count(shard.documents),
-                scaled(shard.bytes, "B"),
-                count(shard.tokens),
-                shard.sha256,
-            )
-        )
-        for split in SPLITS
-        for _, shard in sorted(manifest.shards.get(split, {}).items())
-    ]
-    others = [
-        Row(cells=(name, sha256))
-        for name, sha256 in (
-            ("tokenizer.json", manifest.tokenizer_sha256),
-            ("documents.jsonl", manifest.documents_sha256),
-            ("ngrams.npz", manifest.ngrams_sha256),
-            *(
-                (shard.index_path, shard.index_sha256)
-                for split in SPLITS
-                for _, shard in sorted(manifest.shards.get(split, {}).items())
-            ),
-        )
-    ]
+    files = [Row(cells=(path, sha256)) for path, sha256 in facts.files.items()]
     blocks: list[Block | None] = [
         say(
             "Generated from the corpus’s manifest alone: the same manifest gives the same bytes. "
@@ -70,12 +44,10 @@ def record_section(facts: DataFacts) -> Section:
             [Row(cells=(title(stage.name), stage.key)) for stage in facts.stages],
         ),
         table(
-            "Tokens by split and domain. The sealed split is read by the verdict only.",
-            ["File", "Documents", "Text", "Tokens", "SHA-256"],
-            shards,
-            numeric=(1, 2, 3),
+            "Files of the corpus. Those in sealed/ are read by the verdict only.",
+            ["File", "SHA-256"],
+            files,
         ),
-        table("Other files.", ["File", "SHA-256"], others),
         Heading(text="Configuration"),
         Verbatim(text=_configuration(facts)),
     ]
@@ -84,4 +56,4 @@ def record_section(facts: DataFacts) -> Section:
 
 def _configuration(facts: DataFacts) -> str:
     plain = facts.manifest.config.model_dump(mode="json", exclude_none=True)
-    return visible(json.dumps(plain, ensure_ascii=False, indent=1))
+    return visible(json.dumps(plain, ensure_ascii=False, indent=1, sort_keys=True))

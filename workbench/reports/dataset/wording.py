@@ -62,6 +62,8 @@ def settings_in_words(values: Mapping[str, Json]) -> str:
         text = "none" if value in ({}, [], "") else plain(value)
         if isinstance(value, Mapping) and any(isinstance(v, Mapping) for v in value.values()):
             text = "in data.json"
+        if isinstance(value, str) and value.startswith('{"'):
+            text = "in the corpus’s manifest"
         label, shown = _LABELS.get(key, key.replace("_", " ")), excerpt(text, _MOST_CHARACTERS)
         found.append(f"{visible(label)}{' ' if len(shown) > _SHORT else NBSP}{shown}")
     return "; ".join(found)
