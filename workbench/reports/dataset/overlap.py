@@ -39,7 +39,8 @@ def contamination_section(facts: DataFacts) -> Section:
             ),
             table(
                 "Overlap of each evaluation set with all training text. Touched: any n-gram was "
-                "found. Too short: fewer words than one n-gram, so not measured.",
+                "found. Too short: fewer words than one n-gram, or none of theirs in the sample, "
+                "so not measured.",
                 _COLUMNS,
                 rows,
                 numeric=range(2, 9),
