@@ -72,13 +72,20 @@ def test_only_the_door_names_the_shards_of_the_test_split() -> None:
         and node.slice.value == "test"
     }
     assert subscripts == {DOOR}
-    assert users("shards") <= {DOOR, "data/corpus.py", "data/build.py", "data/manifest.py", FACTS}
+    assert users("shards") <= {
+        DOOR,
+        "data/corpus.py",
+        "data/build.py",
+        "data/encoding.py",
+        "data/manifest.py",
+        FACTS,
+    }
 
 
 def test_shards_are_mapped_by_the_corpus_and_the_door_only() -> None:
     """Who reads token files at all, by whatever path."""
     readers = users("map_shard", "memmap", "fromfile")
-    assert readers <= {"data/corpus.py", DOOR, "data/build.py", "data/spool.py"}
+    assert readers <= {"data/corpus.py", DOOR, "data/build.py"}
     spelt = {
         name_of(file)
         for file in FILES

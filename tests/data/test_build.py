@@ -1,9 +1,4 @@
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -208,78 +203,65 @@ def test_progress_never_goes_back_and_ends_at_one(lab: Path) -> None:
     assert {"reading code", "training the tokenizer"} <= {stage for stage, _ in told}
 
 
-def test_build_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_build_that_fails_leaves_no_corpus_and_nothing_half_done(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", sentences("code", 5))
     with pytest.raises(InvalidFileError, match="no document in the"):
         build(one_domain(), tmp_path)
     assert [p.name for p in (tmp_path / "corpora").iterdir() if p.is_dir()] == [".stages"]
+    assert list((tmp_path / "corpora").rglob(".building-*")) == []
     with pytest.raises(NotFoundError, match="not built"):
         open_corpus(one_domain(), tmp_path / "corpora")
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from workbench.data.build import build_corpus
-from workbench.data.config import CorpusConfig
-
-def progress(stage, share):
-    if stage.startswith("encoding math"):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-config = CorpusConfig.model_validate_json(sys.argv[1])
-root = Path(sys.argv[2])
-build_corpus(config, root=root, corpora=root / "corpora", progress=progress)
-"""
-
-
-@pytest.mark.slow
-def test_build_that_is_killed_leaves_nothing_that_loads(tmp_path: Path) -> None:
-    for domain in WORDS:
-        write_jsonl(tmp_path / "texts" / f"{domain}.jsonl", sentences(domain, 80))
-    config = corpus_config()
-    child = subprocess.run(
-        [sys.executable, "-c", KILLED, config.model_dump_json(), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        check=False,
-    )
-    assert child.returncode == -signal.SIGKILL
-    corpora = tmp_path / "corpora"
-    assert len(list(corpora.glob(".building-*"))) == 1
-    with pytest.raises(NotFoundError):
-        open_corpus(config, corpora)
-    built = build(config, tmp_path)
-    built.verify()
-    assert list(corpora.glob(".building-*")) == []
-
-
-def test_two_builds_at_once_make_one_corpus(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "a.jsonl", sentences("code", 80))
-    stages: list[str] = []
-    both = threading.Barrier(2)
-
-    def build_one() -> None:
-        both.wait()
-        build_corpus(
-            one_domain(),
-            root=tmp_path,
-            corpora=tmp_path / "corpora",
-            progress=lambda stage, share: stages.append(stage),
-        )
-
-    threads = [threading.Thread(target=build_one) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert stages.count("training the tokenizer") == 1
-    assert stages.count("ready") == 2
-    open_corpus(one_domain(), tmp_path / "corpora").verify()
 
 
 def test_folder_is_named_after_recipe_and_fingerprint(tmp_path: Path) -> None:
     digest = corpus_fingerprint(corpus_config()).removeprefix("sha256:")
     assert corpus_folder(corpus_config(), tmp_path).name == f"small-v1-{digest[:16]}"
+
+
+def test_build_documents_have_their_first_token_and_training_ones_their_entropy(
+    corpus: Corpus,
+) -> None:
+    for split in ("train", "validation"):
+        tokens = np.asarray(corpus.tokens(split, "docs"))
+        index = corpus.documents(split, "docs")
+        ends = np.flatnonzero(tokens == 0)
+        assert index["start"].tolist() == [0, *(ends[:-1] + 1).tolist()]
+        assert (index["entropy"] > 0).all() == (split == "train")
+    ranked = corpus.documents("train", "docs")
+    order = np.argsort(ranked["entropy"], kind="stable")
+    assert (np.diff(ranked["rank"][order]) >= 0).all()
+    assert 0 <= ranked["rank"].min() < 0.1 < 0.9 < ranked["rank"].max() < 1
+    held_out = corpus.documents("validation", "docs")
+    assert not held_out["entropy"].any()
+    assert not held_out["rank"].any()
+
+
+def test_build_composition_adds_up_to_the_shards(corpus: Corpus) -> None:
+    for split, by_domain in corpus.manifest.shards.items():
+        for domain, shard in by_domain.items():
+            cells = [
+                cell
+                for cell in corpus.manifest.composition
+                if (cell.split, cell.domain) == (split, domain)
+            ]
+            assert sum(cell.documents for cell in cells) == shard.documents
+            assert sum(cell.bytes for cell in cells) == shard.bytes
+            assert sum(cell.tokens for cell in cells) == shard.tokens
+    entries = Counter((e["domain"], e["language"], e["split"]) for e in documents(corpus))
+    assert entries == {
+        (c.domain, c.language, c.split): c.documents for c in corpus.manifest.composition
+    }
+
+
+def test_build_counts_provenance_and_licences_of_what_is_kept(tmp_path: Path) -> None:
+    rows = [{"text": text, "terms": "MIT"} for text in sentences("code", 60)]
+    rows += [{"text": text, "terms": None} for text in sentences("docs", 30)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = {"source": "jsonl:a.jsonl", "max_bytes": 10_000_000, "licence_field": "terms"}
+    domain = build(one_domain(sources={"code": source}), tmp_path).manifest.domains["code"]
+    assert domain.licences == {"MIT": 60, "not stated": 30}
+    assert domain.provenance == {"jsonl:a.jsonl": 90}
+    assert [file.path for file in domain.files] == ["a.jsonl"]
 
 
 @pytest.mark.slow

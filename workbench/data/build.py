@@ -105,9 +105,15 @@ def build_corpus(
             _refuse_changed_files(corpus, root)
         else:
             with Workers(workers) as crew, new_folder(folder) as work:
-                building = _Building(config, root=root, corpora=corpora, workers=crew)
-                manifest = building.write(work, key, _Rising(progress))
-                write_manifest(manifest, work)
+                told = _Rising(progress)
+                building = _Building(
+                    config,
+                    root=root,
+                    corpora=corpora,
+                    workers=crew,
+                    waiting=partial(told, "waiting for a stage that another build makes", 0.0),
+                )
+                write_manifest(building.write(work, key, told), work)
             corpus = read_corpus(folder, key=key)
     progress("ready", 1.0)
     return corpus
@@ -168,12 +174,18 @@ class _Building:
     """One build of a corpus."""
 
     def __init__(
-        self, config: CorpusConfig, *, root: Path, corpora: Path, workers: Workers
+        self,
+        config: CorpusConfig,
+        *,
+        root: Path,
+        corpora: Path,
+        workers: Workers,
+        waiting: Callable[[], None],
     ) -> None:
         self._config = config
         self._root = root
         self._workers = workers
-        self._cache = StageCache(corpora / _STAGES)
+        self._cache = StageCache(corpora / _STAGES, waiting)
 
     def write(self, work: Path, key: str, progress: _Rising) -> Manifest:
         """Fill the corpus's folder with everything but the manifest, which is returned."""
@@ -212,6 +224,7 @@ class _Building:
             "ngrams_sha256": file_sha256(work / NGRAMS_NAME),
             "builder": self._builder(),
         }
+        self._cache.forget_old()
         return _checked(seal(plain))
 
     def _filtered(self, progress: _Rising) -> _Filtered:

@@ -15,6 +15,9 @@ from workbench.errors import StoreUnavailableError
 
 _BUILDING = ".building-"
 _CONTENTS = "contents.json"
+_LEAST_FREE = 1 << 16
+_MOST_RESULTS = 8
+"""Results of one stage that are kept, the last used."""
 
 
 @contextlib.contextmanager
@@ -51,58 +54,87 @@ def new_folder(final: Path) -> Iterator[Path]:
         work.rename(final)
         _sync(final.parent)
     except BaseException as error:
+        full = _is_full(error, final.parent)
         shutil.rmtree(work, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if full:
             raise StoreUnavailableError(
-                f"the disk of {final.parent} is full ({error.strerror})",
+                f"the disk of {final.parent} is full: {final.name} could not be written",
                 remedy="free space there and run again: workbench data build RECIPE",
             ) from error
         raise
+
+
+def _is_full(error: BaseException, folder: Path) -> bool:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    # NumPy and the tokenizer's library do not pass the system's error number on.
+    return isinstance(error, Exception) and shutil.disk_usage(folder).free < _LEAST_FREE
 
 
 def remove_abandoned(folder: Path) -> None:
     """Remove what killed builds left in a folder; what somebody works on is left alone."""
     for left_over in folder.glob(f"{_BUILDING}*"):
         name = left_over.name.removeprefix(_BUILDING).rpartition("-")[0]
-        with _lock_path(folder / name).open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            shutil.rmtree(left_over, ignore_errors=True)
+        with _free(folder / name) as free:
+            if free:
+                shutil.rmtree(left_over, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _free(folder: Path) -> Iterator[bool]:
+    """Yield whether nobody makes the folder; while the block runs nobody begins to."""
+    with _lock_path(folder).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
 
 
 class StageCache:
     """Results by stage and key, below one folder; it may be deleted at any time between builds."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, waiting: Callable[[], None]) -> None:
+        """Make the folder and remove what killed builds left in it.
+
+        Args:
+            folder: holds the results.
+            waiting: told when another build makes the same result, before waiting for it.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         remove_abandoned(folder)
         self._folder = folder
+        self._waiting = waiting
 
-    def result(
-        self,
-        name: str,
-        key: str,
-        make: Callable[[Path], None],
-        waiting: Callable[[], None] = lambda: None,
-    ) -> Path:
+    def result(self, name: str, key: str, make: Callable[[Path], None]) -> Path:
         """Return the folder of a stage's result, made first unless it is there and sound.
 
         Args:
             name: of the stage.
             key: ``sha256:…`` of everything that decides the result.
             make: fills an empty folder; its exceptions pass through and leave nothing.
-            waiting: told when another build makes the same.
         """
         final = self._folder / f"{name}-{key.removeprefix('sha256:')[:16]}"
-        with only_one(final, waiting):
+        with only_one(final, self._waiting):
             if not _is_sound(final, key):
                 shutil.rmtree(final, ignore_errors=True)
                 with new_folder(final) as work:
                     make(work)
                     _write_contents(work, key)
+            os.utime(final)
         return final
+
+    def forget_old(self) -> None:
+        """Remove all but the last used results of each stage."""
+        found = [path for path in self._folder.iterdir() if not path.name.startswith(".")]
+        by_stage: dict[str, list[Path]] = {}
+        for path in sorted(found, key=lambda p: p.stat().st_mtime_ns, reverse=True):
+            by_stage.setdefault(path.name.rpartition("-")[0], []).append(path)
+        for old in (path for paths in by_stage.values() for path in paths[_MOST_RESULTS:]):
+            with _free(old) as free:
+                if free:
+                    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write_contents(folder: Path, key: str) -> None:

@@ -2,6 +2,7 @@
 
 import heapq
 import json
+import math
 import tempfile
 from array import array
 from collections import Counter
@@ -112,7 +113,7 @@ def apply_stage(
     settings: dict[str, Json],
     progress: Callable[[float], None],
 ) -> None:
-    """Write what a stage leaves out, and its record, to a folder; the table's rows stay as they are.
+    """Write what a stage leaves out, and its record, to a folder; the table keeps its rows.
 
     Raises:
         InvalidFileError: a source loses more than the stage allows; examples are shown.
@@ -198,6 +199,6 @@ class _Tally:
         raise InvalidFileError(
             f"{stage.name} would take {share:.1%} of the bytes of {self.domain!r}, more than "
             f"max_share_lost {limit}; for example:\n{examples}",
-            remedy=f"write {stage.name}.max_share_lost: {min(1.0, share + 0.005):.2f} in the recipe "
-            "if that is meant, or change the stage's other settings",
+            remedy=f"write {stage.name}.max_share_lost: {math.ceil(share * 100) / 100} in the "
+            "recipe if that is meant, or change the stage's other settings",
         )

@@ -6,6 +6,7 @@ Memory holds a few bytes a document: whether it is still kept, and its language.
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -47,9 +48,11 @@ class TableWriter:
 
     def __init__(self, folder: Path, domain: str) -> None:
         self._domain = domain
-        self._rows = _rows_path(folder, domain).open("wb")
-        self._index = _index_path(folder, domain).open("wb")
-        self._digests = _digests_path(folder, domain).open("wb")
+        self._files = ExitStack()  # all are closed, even where one finds the disk full
+        paths = (_rows_path, _index_path, _digests_path)
+        self._rows, self._index, self._digests = (
+            self._files.enter_context(path(folder, domain).open("wb")) for path in paths
+        )
         self._start = 0
         self.num_rows = 0
         """Rows written so far: the number of the next one."""
@@ -63,8 +66,7 @@ class TableWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for file in (self._rows, self._index, self._digests):
-            file.close()
+        self._files.close()
 
     def write(self, row: Row) -> None:
         """Append a row.

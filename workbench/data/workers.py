@@ -6,7 +6,10 @@ it from a script of their own needs the usual ``if __name__ == "__main__":``.
 
 import contextlib
 import multiprocessing
+import os
+import pickle
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
@@ -31,6 +34,7 @@ class Workers:
             raise ValueError(f"{num} workers cannot work: at least 1")
         self.num = num
         self._crew: list[_Worker] = []
+        self._is_busy = False
 
     def __enter__(self) -> "Workers":
         return self
@@ -51,17 +55,22 @@ class Workers:
             batches: drawn as they are needed, at most two a worker ahead of what was yielded.
 
         Raises:
+            ValueError: another map of these workers has not come to its end.
             RunFailedError: a worker process died.
             Exception: what the function raised, of the first batch that did.
         """
         if self.num == 1:
             yield from map(function, batches)
             return
+        if self._is_busy:
+            raise ValueError("these workers are at another map: one at a time")
+        self._is_busy = True
         finished = False
         try:
             yield from self._in_processes(function, batches)
             finished = True
         finally:
+            self._is_busy = False
             if not finished:  # somebody is still at a batch that nobody waits for
                 self.close()
 
@@ -69,7 +78,7 @@ class Workers:
         self._crew = self._crew or [_Worker() for _ in range(self.num)]
         idle = list(self._crew)
         busy: dict[Connection, tuple[_Worker, int]] = {}
-        done: dict[int, R] = {}
+        done: dict[int, tuple[bool, Any]] = {}
         numbered = enumerate(batches)
         ended = False
         due = 0
@@ -83,12 +92,15 @@ class Workers:
                     worker.start(function, task[1])
                     busy[worker.connection] = (worker, task[0])
             if due in done:
-                yield done.pop(due)
+                succeeded, value = done.pop(due)
+                if not succeeded:
+                    raise value
+                yield value
                 due += 1
             elif busy:
                 for ready in wait(list(busy)):
                     worker, number = busy.pop(ready)  # type: ignore[call-overload]
-                    done[number] = worker.result()
+                    done[number] = worker.answer()
                     idle.append(worker)
             elif ended:
                 return
@@ -116,14 +128,12 @@ class _Worker:
         except OSError as error:
             raise self._died() from error
 
-    def result(self) -> Any:
+    def answer(self) -> tuple[bool, Any]:
         try:
-            succeeded, value = self.connection.recv()
+            answer: tuple[bool, Any] = self.connection.recv()
         except (EOFError, OSError) as error:
             raise self._died() from error
-        if not succeeded:
-            raise value
-        return value
+        return answer
 
     def _died(self) -> RunFailedError:
         self._process.join(5)
@@ -141,6 +151,7 @@ class _Worker:
 def _serve(connection: Connection) -> None:
     # Ctrl-C reaches the whole group of processes: the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     # The parent is gone when the pipe ends: nobody is left to tell.
     with contextlib.suppress(EOFError, OSError):
         while True:
@@ -148,9 +159,19 @@ def _serve(connection: Connection) -> None:
             _answer(connection, function, batch)
 
 
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)  # from a thread there is no other way out of what the function is at
+
+
 def _answer(connection: Connection, function: Callable[[Any], Any], batch: Any) -> None:
     try:
         answer = (True, function(batch))
     except Exception as error:  # noqa: BLE001 - every fault is raised again in the parent
         answer = (False, error)
-    connection.send(answer)
+    try:
+        connection.send(answer)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        connection.send((False, RunFailedError(f"a worker's answer cannot be sent: {answer[1]!r}")))

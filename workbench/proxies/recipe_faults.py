@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from workbench.canonical import Json
-from workbench.data.config import CorpusConfig
+from workbench.data.config import CorpusConfig, ReferenceConfig
 from workbench.errors import Fault
 from workbench.planner.counts import training_flops_per_token
 from workbench.proxies.recipe import (
@@ -147,10 +147,17 @@ def _same_branch(name: str, key: str) -> bool:
 
 
 def source_faults(document: Located, corpus: CorpusConfig) -> Iterator[Fault]:
-    """Yield every source that names nothing that can be read."""
-    for domain, source in corpus.sources.items():
+    """Yield every source, reference and evaluation set that names nothing that can be read."""
+    read: dict[Path, ReferenceConfig] = {
+        ("sources", domain): source for domain, source in corpus.sources.items()
+    }
+    if corpus.quality is not None:
+        read["quality", "reference"] = corpus.quality.reference
+    for name, reference in corpus.contamination.evaluation.items():
+        read["contamination", "evaluation", name] = reference
+    for where, source in read.items():
         kind, _, name = source.source.partition(":")
-        path = ("corpus", "sources", domain, "source")
+        path = ("corpus", *where, "source")
         if not name:
             yield document.fault(path, f"source {source.source!r} names nothing after ':'")
         elif kind == "builtin" and name not in BUILTIN:
