@@ -5,7 +5,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 
@@ -28,6 +28,16 @@ def interleaved(ours: Sequence[str], peer: Sequence[str], runs: int) -> tuple[fl
         _seconds(command)
     pairs = [(_seconds(ours), _seconds(peer)) for _ in range(runs)]
     return tuple(statistics.median(column) for column in zip(*pairs, strict=True))  # type: ignore[return-value]
+
+
+def in_turn(
+    ours: Callable[[], object], peer: Callable[[], object], runs: int
+) -> tuple[float, float]:
+    """Return the median seconds of two calls, run in turn after one warm-up each."""
+    for call in (ours, peer):
+        call()
+    pairs = [(_call_seconds(ours), _call_seconds(peer)) for _ in range(runs)]
+    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
 
 
 def at_most(
@@ -80,4 +90,10 @@ def arguments() -> tuple[int, bool]:
 def _seconds(command: Sequence[str]) -> float:
     began = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def _call_seconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
     return time.perf_counter() - began

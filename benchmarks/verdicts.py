@@ -3,31 +3,11 @@
 python benchmarks/verdicts.py [--json] [--smoke]
 """
 
-import statistics
-import time
-from collections.abc import Callable
-
 import numpy as np
-from measure import Goal, arguments, at_most, report
+from measure import Goal, arguments, at_most, in_turn, report
 from scipy import stats
 
 from workbench.analysis.intervals import exact_bounds, welch_bounds
-
-
-def seconds(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
-
-
-def in_turn(
-    ours: Callable[[], object], peer: Callable[[], object], runs: int
-) -> tuple[float, float]:
-    """Return the median seconds of two calls, run in turn after one warm-up each."""
-    for call in (ours, peer):
-        call()
-    pairs = [(seconds(ours), seconds(peer)) for _ in range(runs)]
-    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
 
 
 def welch(num: int, runs: int) -> Goal:

@@ -256,3 +256,11 @@ def test_settings_show_what_follows_from_the_threshold() -> None:
     assert shown["detection_0_1_below"] < 0.4
     assert shown["detection_0_1_above"] == 1
     assert shown["minhash"].startswith("rensa ")
+
+
+def test_pair_exactly_at_the_threshold_goes_whatever_the_sizes(tmp_path: Path) -> None:
+    """0.07 × 100 is a little more than 7 in floating point; 7 / 100 is 0.07."""
+    tokens = [f"t{i}" for i in range(104)]
+    long, short = " ".join(tokens), " ".join(tokens[:11])
+    assert similarity(long, short) == 0.07
+    assert rejected([long, short], tmp_path, threshold=0.07, detection=0.999) == [1]

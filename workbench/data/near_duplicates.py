@@ -176,22 +176,24 @@ class _Search:
         }
 
     def _kept_one_like(self, document: int, numbers: list[int]) -> tuple[int, float] | None:
-        for other in self._kept.sharing(numbers):
-            similarity = self._similarity(document, other)
+        others = self._kept.sharing(numbers)
+        if not others:
+            return None
+        own, label = self._read(document), self._places["label"][document]
+        for other in others:
+            if self._places["label"][other] != label:
+                continue  # keys of 64 bits that met by chance
+            similarity = self._similarity(own, other)
             if similarity >= self._config.threshold:
                 return other, similarity
         return None
 
-    def _similarity(self, document: int, other: int) -> float:
-        if self._places["label"][document] != self._places["label"][other]:
-            return 0.0  # keys of 64 bits that met by chance
-        one = self._read(document)
+    def _similarity(self, own: NDArray[np.uint64], other: int) -> float:
         known = int(self._num_ngrams[other])
-        smaller, larger = sorted((len(one), known))
-        if known and smaller < self._config.threshold * larger:
+        if known and min(len(own), known) / max(len(own), known) < self._config.threshold:
             return 0.0  # sizes this different bound the similarity from above
         self._compared += 1
-        return jaccard(one, self._read(other))
+        return jaccard(own, self._read(other))
 
     def _read(self, document: int) -> NDArray[np.uint64]:
         found = self._sets.of(*self._place(document))
