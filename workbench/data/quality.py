@@ -91,6 +91,7 @@ class QualityStage:
             InvalidFileError: the reference or a domain has fewer than `LEAST_IN_BIN` documents a
                 bin.
         """
+        progress(0.0)  # reading the reference takes its time
         texts = self._read_reference(self._config.reference)
         reference = spooled_reference(texts, work / "reference.jsonl", seed=self._config.seed)
         self._check_size("the reference " + repr(self._config.reference.source), reference.num)
