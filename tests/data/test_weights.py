@@ -156,3 +156,20 @@ def test_weighted_stream_draws_text_of_high_entropy_more_often() -> None:
     early.skip(200)
     last = [start for _, start in drawn(early, 50)]
     assert np.mean(last) > np.mean(first) + 200
+
+
+@pytest.mark.parametrize("last", [0.92, 0.999, 0.9])
+def test_skip_of_a_weighted_stream_is_exact_though_it_draws_many_steps_at_once(last: float) -> None:
+    """Against step by step, with a decay that changes which windows are taken at every step."""
+    source = NumberedSource(a=2001, b=61)
+    decays = DecaySchedule(first=0.98, last=last, steps=300)
+    mixtures = [(0, {"a": 0.7, "b": 0.3}), (77, {"a": 0.5, "b": 0.5})]
+    walked, skipped, many = (stream(source, mixtures, weights=decays) for _ in range(3))
+    steps = [walked.next_places() for _ in range(300)]
+    skipped.skip(300)
+    assert skipped.state_dict() == walked.state_dict()
+    found = many.next_places(300)
+    assert found.windows.tolist() == [w for places in steps for w in places.windows.tolist()]
+    assert found.epochs.tolist() == [e for places in steps for e in places.epochs.tolist()]
+    assert found.domains.tolist() == [d for places in steps for d in places.domains.tolist()]
+    assert many.state_dict() == walked.state_dict()

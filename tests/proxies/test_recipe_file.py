@@ -36,7 +36,7 @@ def test_load_recipe_default_gives_its_scales() -> None:
         ("kind: log_uniform", "kind: log", "  balance.weight:", "must have as kind one of"),
         ("mixture: natural", "mixture: all", "  mixture: all", "must be a mapping"),
         # simplex points
-        ("stable: 0.6", "stable: 0.7", "  phase_fractions: {", "sums to 1.1, not 1 (normalised"),
+        ("stable: 0.6", "stable: 0.7", "  phase_fractions: {", "sums to 1.1, not 1: multiply"),
         ("mixture: natural", "mixture: {code: 1.2, docs: -0.2}", "  mixture: {", "lie in [0, 1]"),
         ("mixture: natural", "mixture: {code: 0.5, law: 0.5}", "  mixture: {", "'law'"),
         ("domains: [code, docs, math]", "domains: [code, law]", "    domains", "names 'law'"),

@@ -40,7 +40,7 @@ class StepBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where the sequences of one step lie in the corpus, each array ``[sequences]``."""
+    """Where the sequences of one step, or of several, lie in the corpus; one entry a sequence."""
 
     domains: NDArray[np.int16]
     """Number of the domain in the corpus."""

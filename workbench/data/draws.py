@@ -5,11 +5,12 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.data.weights import WindowWeights
+from workbench.data.weights import Decay, WindowWeights
 
 _ORDER = "stream/v1"
 """Part of every order: a change would reorder runs that are resumed after an upgrade."""
 _LOOK_AHEAD = 16
+_LOOKED_AT_ONCE = 1 << 14
 
 
 class DomainDraws:
@@ -39,20 +40,21 @@ class DomainDraws:
         """Epoch and place in it of the next window."""
         return divmod(self.position, self.count)
 
-    def take(self, num: int, decay: float = 1.0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def take(self, num: int, decay: Decay = 1.0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the epochs and the numbers of the next windows.
 
         Args:
             num: how many.
-            decay: of the document weights; unused without them.
+            decay: of the document weights, one for all or one for each; unused without weights.
         """
+        decays = np.broadcast_to(decay, (num,))
         windows = np.empty(num, dtype=np.int64)
         epochs = np.empty(num, dtype=np.int64)
         done = 0
         while done < num:
             epoch, place = self.cursor
             self._turn_to(epoch)
-            part, passed = self._next(place, num - done, decay)
+            part, passed = self._next(place, num - done, decays[done:])
             self.position += passed
             windows[done : done + len(part)] = part
             epochs[done : done + len(part)] = epoch
@@ -67,14 +69,37 @@ class DomainDraws:
         times[self._order[:place]] += 1
         return times
 
-    def _next(self, place: int, num: int, decay: float) -> tuple[NDArray[np.int64], int]:
+    def _next(
+        self, place: int, num: int, decays: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], int]:
         if self._weights is None:
             part = self._order[place : place + num]
             return part, len(part)
-        part = self._order[place : place + 2 * num + _LOOK_AHEAD]
-        taken = np.flatnonzero(self._chance[part] < self._weights.relative(part, decay))[:num]
+        part = self._order[place : place + min(2 * num + _LOOK_AHEAD, _LOOKED_AT_ONCE)]
+        taken = np.flatnonzero(self._is_taken(part, decays, self._weights))[:num]
         passed = int(taken[-1]) + 1 if len(taken) == num else len(part)
         return part[taken], passed
+
+    def _is_taken(
+        self, part: NDArray[np.int64], decays: NDArray[np.float64], weights: WindowWeights
+    ) -> NDArray[np.bool_]:
+        """Return which of consecutive windows are taken.
+
+        A window is weighed at the decay of the draw that comes to it, which depends on how many
+        before it were taken. That is solved by repetition: windows in front of the first wrong
+        one are right, and two rounds are nearly always enough since the decay hardly changes.
+        """
+        chance = self._chance[part]
+        here = np.full(len(part), decays[0])
+        while True:
+            taken = chance < weights.relative(part, here)
+            if decays[0] == decays[-1]:
+                return taken
+            before: NDArray[np.int64] = np.cumsum(taken) - taken
+            right = decays[np.minimum(before, len(decays) - 1)]
+            if np.array_equal(right, here):
+                return taken
+            here = right
 
     def _turn_to(self, epoch: int) -> None:
         if epoch == self._epoch:

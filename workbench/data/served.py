@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from workbench.data.manifest import DOCUMENTS_NAME
 from workbench.data.stream import TokenStream
 
+_STEPS_AT_ONCE = 1024
+
 
 class DocumentIndex(Protocol):
     """Where documents begin; `corpus.Corpus` is one."""
@@ -130,8 +132,8 @@ def served_windows(stream: TokenStream, steps: int) -> dict[str, ServedWindows]:
         raise ValueError(f"the stream is after step {stream.step}, not before its first")
     if stream.is_weighted:
         times = {d: np.zeros(n, dtype=np.int64) for d, n in stream.num_windows().items()}
-        for _ in range(steps):
-            places = stream.next_places()
+        for begin in range(0, steps, _STEPS_AT_ONCE):
+            places = stream.next_places(min(_STEPS_AT_ONCE, steps - begin))
             for number, domain in enumerate(stream.domains):
                 np.add.at(times[domain], places.windows[places.domains == number], 1)
     else:

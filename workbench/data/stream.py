@@ -26,7 +26,7 @@ State: TypeAlias = dict[str, Any]
 """Plain integers, strings and dictionaries of them."""
 
 _VERSION = 2
-_SKIPPED_AT_ONCE = 1 << 16
+_DRAWN_AT_ONCE = 1 << 16
 """Sequences."""
 
 
@@ -163,22 +163,23 @@ class TokenStream:
             tokens=tokens, domains=domains, segments=segments(tokens) if masked else None
         )
 
-    def next_places(self) -> Places:
-        """Go one step on and return where its sequences lie, of all ranks, reading no token.
+    def next_places(self, steps: int = 1) -> Places:
+        """Go some steps on and return where their sequences lie, of all ranks, reading no token.
 
         Raises:
             RunFailedError: every domain of the mixture was dropped.
         """
-        chosen = self._choose(self._begun_phase(), self._batch.sequences)
-        decay = self._weights.at(self._step + 1) if self._weights else 1.0
-        self._step += 1
-        epochs = np.empty(len(chosen), dtype=np.int64)
-        windows = np.empty(len(chosen), dtype=np.int64)
-        for domain, draws in enumerate(self._draws):
-            rows = np.flatnonzero(chosen == domain)
-            if len(rows):
-                epochs[rows], windows[rows] = draws.take(len(rows), decay)
-        return Places(domains=chosen, epochs=epochs, windows=windows)
+        parts: list[Places] = []
+        end = self._step + steps
+        while self._step < end:
+            parts.append(self._places(self._steps_at_once(end)))
+        if len(parts) == 1:
+            return parts[0]
+        return Places(
+            domains=np.concatenate([part.domains for part in parts]),
+            epochs=np.concatenate([part.epochs for part in parts]),
+            windows=np.concatenate([part.windows for part in parts]),
+        )
 
     def skip(self, steps: int) -> None:
         """Go so many steps on, as `next_step` would, reading no token.
@@ -188,17 +189,37 @@ class TokenStream:
         """
         end = self._step + steps
         while self._step < end:
+            part = self._steps_at_once(end)
             if self._weights is not None:
-                self.next_places()
+                self._places(part)
                 continue
-            begins = [begin for begin, _ in self._mixtures if begin > self._step]
-            part = min([end, *begins]) - self._step
-            part = min(part, max(1, _SKIPPED_AT_ONCE // self._batch.sequences))
             chosen = self._choose(self._begun_phase(), part * self._batch.sequences)
             nums = np.bincount(chosen, minlength=len(self._draws)).tolist()
             for draws, num in zip(self._draws, nums, strict=True):
                 draws.position += num
             self._step += part
+
+    def _places(self, steps: int) -> Places:
+        """Return where the sequences of steps under one mixture lie."""
+        num_sequences = self._batch.sequences
+        chosen = self._choose(self._begun_phase(), steps * num_sequences)
+        decays = np.asarray(
+            [self._weights.at(self._step + 1 + k) if self._weights else 1.0 for k in range(steps)]
+        )
+        self._step += steps
+        epochs = np.empty(len(chosen), dtype=np.int64)
+        windows = np.empty(len(chosen), dtype=np.int64)
+        for domain, draws in enumerate(self._draws):
+            rows = np.flatnonzero(chosen == domain)
+            if len(rows):
+                epochs[rows], windows[rows] = draws.take(len(rows), decays[rows // num_sequences])
+        return Places(domains=chosen, epochs=epochs, windows=windows)
+
+    def _steps_at_once(self, end: int) -> int:
+        """Return how many of the steps up to ``end`` have one mixture and fit in memory."""
+        begins = [begin for begin, _ in self._mixtures if begin > self._step]
+        fitting = max(1, _DRAWN_AT_ONCE // self._batch.sequences)
+        return min([end, *begins, self._step + fitting]) - self._step
 
     def window_bounds(
         self, domain: int, windows: NDArray[np.int64]

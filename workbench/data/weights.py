@@ -7,7 +7,7 @@ and test text is never weighted.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +40,14 @@ class DecaySchedule:
         return min(self.first, self.last)
 
 
-def document_weights(rank: NDArray[np.floating], decay: float) -> NDArray[np.float64]:
+Decay: TypeAlias = float | NDArray[np.float64]
+"""One for all, or one each."""
+
+
+def document_weights(rank: NDArray[np.floating], decay: Decay) -> NDArray[np.float64]:
     """Return ``decay ** (100 · (1 - rank))``."""
     exponent = _STEEPNESS * (1.0 - np.asarray(rank, dtype=np.float64))
-    return np.exp(exponent * math.log(decay))
+    return np.asarray(np.exp(exponent * np.log(decay)), dtype=np.float64)
 
 
 class WindowWeights:
@@ -78,7 +82,7 @@ class WindowWeights:
         )
         self._log_largest = math.log(largest)
 
-    def mean(self, windows: NDArray[np.int64], decay: float) -> NDArray[np.float64]:
+    def mean(self, windows: NDArray[np.int64], decay: Decay) -> NDArray[np.float64]:
         """Return the mean weight of each window's tokens, each token having its document's."""
         first, stop = window_bounds(windows, self._num_tokens, self._width - 1)
         low = np.searchsorted(self._starts, first, side="right") - 1
@@ -90,20 +94,24 @@ class WindowWeights:
         held = np.minimum(ends, np.repeat(stop, num)) - np.maximum(
             self._starts[document], np.repeat(first, num)
         )
-        weighted = held * document_weights(self._ranks[document], decay)
+        # An array of decays also where there is one: the same arithmetic gives the same bits.
+        decays = np.repeat(np.broadcast_to(decay, windows.shape), num)
+        weighted = held * document_weights(self._ranks[document], decays)
         sums: NDArray[np.float64] = np.add.reduceat(weighted, begins)
         return sums / (stop - first)
 
-    def relative(self, windows: NDArray[np.int64], decay: float) -> NDArray[np.float64]:
+    def relative(self, windows: NDArray[np.int64], decay: Decay) -> NDArray[np.float64]:
         """Return each window's weight over the domain's largest, at most 1.
 
         Exactly the largest at the steepest decay. At a gentler one it is the bound that the power
         mean inequality gives from there, ``largest ** (ln decay / ln steepest)``: a pass over all
         windows a step would cost more than training.
         """
-        flat = math.log(self._steepest) == 0.0
-        share = 0.0 if flat else math.log(decay) / math.log(self._steepest)
-        return self.mean(windows, decay) / math.exp(self._log_largest * share)
+        if self._steepest == 1.0:
+            return self.mean(windows, decay)
+        share = np.log(np.broadcast_to(decay, windows.shape)) / math.log(self._steepest)
+        largest = np.exp(self._log_largest * share)
+        return np.asarray(self.mean(windows, decay) / largest, dtype=np.float64)
 
 
 def num_windows(num_tokens: int, seq_len: int) -> int:

@@ -83,9 +83,8 @@ def fit(
         )
         checkpoint_io = VerifiedCheckpointIO()
         with _closing((files, *recorders)) as complaints:
-            model = _initial_model(config, corpus, seed)
             identity = RunIdentity(config=config, seed=seed, corpus=corpus.fingerprint)
-            module = PretrainModule(model, identity)
+            module = PretrainModule(_initial_model(config, corpus, seed), identity)
             loader = StepLoader(run_stream(config, corpus, seed), config.steps)
             supervisor = Supervisor(
                 module=module,
@@ -99,8 +98,7 @@ def fit(
                 clock=clock,
             )
             if start.from_step < config.steps:
-                with contextlib.closing(loader):
-                    _train(module, loader, supervisor, start, folder, accelerator)
+                _train(module, loader, supervisor, start, folder, accelerator)
             else:
                 _restore_complete(module, loader, supervisor, start)
             outcome = _outcome(supervisor, module, stop)
@@ -153,7 +151,7 @@ def _train(
     folder: Path,
     accelerator: str,
 ) -> None:
-    with _quiet_lightning():
+    with contextlib.closing(loader), _quiet_lightning():
         trainer = Trainer(
             accelerator=accelerator,
             devices=1,
