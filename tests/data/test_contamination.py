@@ -322,6 +322,43 @@ def test_sampling_is_the_smallest_power_of_two_that_fits(planted: Rows, most: in
     assert _pairs(thinned) == [h for h in _pairs(whole) if h % smallest == 0]
 
 
+def test_sampling_begins_only_above_the_cap(planted: Rows) -> None:
+    def one_in(most: int) -> int:
+        options = {"split_of_row": planted.split_of_row, "read_reference": reader({})}
+        return ngram_index(ContaminationConfig(ngram=N), planted, most=most, **options).one_in
+
+    options = {"split_of_row": planted.split_of_row, "read_reference": reader({})}
+    pairs = len(_pairs(ngram_index(ContaminationConfig(ngram=N), planted, **options)))
+    assert (one_in(pairs), one_in(pairs - 1)) == (1, 2)
+
+
+def test_ngram_repeated_in_a_document_counts_once(tmp_path: Path) -> None:
+    generator = random.Random(6)
+    refrain, verse = prose(generator, 5), prose(generator, 60)
+    song = " ".join([refrain] * 30) + " " + verse
+    rows = Rows({"docs": [("test", song), ("train", " ".join([refrain] * 9))]})
+    outcome = scan(rows, tmp_path, exclude=True)
+    assert outcome.rejected == []
+    assert counts(outcome.result, "test") == expected([song], rows.texts("train"), 0.5)
+
+
+def test_evidence_is_the_document_that_is_repeated_most(tmp_path: Path) -> None:
+    generator = random.Random(7)
+    shared, rest = prose(generator, 20), prose(generator, 200)
+    rows = Rows(
+        {
+            "docs": [
+                ("validation", f"{shared} {rest}"),
+                ("validation", f"{shared} {prose(generator, 3)}"),
+                ("validation", f"{rest[:300]} {shared}"),
+                ("train", shared),
+            ]
+        }
+    )
+    (rejected,) = scan(rows, tmp_path, exclude=True).rejected
+    assert rejected.why == "0.84 of the 5-grams of docs.jsonl#1"
+
+
 def _powers() -> list[int]:
     return [2**exponent for exponent in range(30)]
 

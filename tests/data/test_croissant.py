@@ -3,12 +3,14 @@
 import hashlib
 import json
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
 import mlcroissant
 import pytest
 
+from workbench.data.corpus import Corpus
 from workbench.data.croissant import croissant
 from workbench.data.manifest import Manifest, file_sha256, seal
 
@@ -196,6 +198,23 @@ def test_filters_and_overlap_are_told(manifest: Manifest) -> None:
     (first, *_) = told["rai:dataLimitations"]
     assert "The licence of 3 documents is not stated." in told["rai:dataLimitations"]
     assert first.startswith("Contamination of test: 1 of 9 documents have at least 0.5 of its 13-")
+
+
+def test_built_corpus_is_read_back_from_its_own_folder(corpus: Corpus, tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    shutil.copytree(corpus.folder, folder)
+    data = read_back(corpus.manifest, folder)
+    assert not data.metadata.ctx.issues.errors
+    lines = (folder / "documents.jsonl").read_text("utf-8").splitlines()
+    listed = [json.loads(line) for line in lines]
+    records = list(data.records("documents"))
+    assert [int(r["documents/tokens"]) for r in records] == [line["tokens"] for line in listed]
+    assert {f"documents/{name}" for name in listed[0]} == set(records[0])
+    for file in data.metadata.file_objects:
+        path = folder / file.content_url
+        assert file_sha256(path) == file.sha256
+        if file.content_size:
+            assert file.content_size == f"{path.stat().st_size} B"
 
 
 def test_nobody_is_made_up_as_creator(manifest: Manifest) -> None:

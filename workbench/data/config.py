@@ -192,7 +192,9 @@ class CorpusConfig(BaseModel):
     quality: QualityConfig | None = None
     contamination: ContaminationConfig = ContaminationConfig()
     exclude: tuple[str, ...] = ()
-    """Identities of documents that are left out by hand: a licence withdrawn, a leak found."""
+    """Identities of documents that are left out by hand: a licence withdrawn, a leak found. As
+    ``documents.jsonl`` writes them; one that names no document read is refused. Everything behind
+    reading is made again."""
     max_document_bytes: int = Field(default=20_000, ge=100)
     """Longer documents are cut at a line end, so that no document dominates a split."""
     splits: SplitConfig

@@ -140,7 +140,7 @@ class Overlap(_Strict):
     found: _Count
     """Of them, in the training split."""
     touched: _Count
-    """Documents with at least one n-gram found."""
+    """Documents with at least one n-gram found; a lower bound where n-grams were sampled."""
     contaminated: _Count
     """Documents with at least the threshold's share of n-grams found."""
     unmeasured: _Count

@@ -1,7 +1,8 @@
 """Hashes of the n-grams of evaluation sets, and how much of each set a text repeats.
 
 N-grams are sampled by their hash: those whose low bits are zero are looked for, in the evaluation
-sets and in the text alike, so that a share found is an estimate without bias of the whole share.
+sets and in the text alike, so that the share found is an estimate without bias of the whole share.
+How many documents are touched at all is then a lower bound.
 """
 
 from array import array
