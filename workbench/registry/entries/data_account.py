@@ -79,7 +79,7 @@ class SetOverlap(Record):
     """Distinct n-grams of words looked for."""
     found: int
     touched: int
-    """Documents with at least one n-gram found."""
+    """Documents with at least one n-gram found; a lower bound where n-grams were sampled."""
     contaminated: int
     """Documents with at least the threshold's share found."""
     unmeasured: int

@@ -53,24 +53,6 @@ class DomainUse(Record):
     """How many times the domain's training text was gone through."""
 
 
-<<<<<<< HEAD
-=======
-class SetOverlap(Record):
-    """How much of one evaluation set stands in text that a run was served."""
-
-    documents: int
-    ngrams: int
-    """Distinct n-grams of words looked for."""
-    found: int
-    touched: int
-    """Documents with at least one n-gram found; a lower bound where n-grams were sampled."""
-    contaminated: int
-    """Documents with at least the threshold's share found."""
-    unmeasured: int
-    """Documents too short for one n-gram, or with none of theirs in the sample."""
-
-
->>>>>>> h-e
 class ServedOverlap(Record):
     """Overlap of evaluation sets with the text that a run was served."""
 
