@@ -1,5 +1,6 @@
 """The Python API: what a script may do with a lab besides what the commands do."""
 
+import json
 import threading
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.conftest import StepClock
 from tests.labs import KEYS, RECIPE_PATH, SUBJECT, LabFolder
+from workbench.data.account import account
 from workbench.errors import (
     ConflictError,
     IntegrityError,
@@ -16,7 +18,6 @@ from workbench.errors import (
     NotRegisteredError,
 )
 from workbench.lab import Lab, utc_now
-from workbench.registry.entries import DataState
 from workbench.registry.ledger import Ledger
 from workbench.registry.publish import PublishedLog
 
@@ -138,14 +139,16 @@ def test_register_refuses_what_it_would_refuse_anyhow_before_it_builds_the_corpu
         lab.register("1")
 
 
-def test_build_data_says_what_the_corpus_holds(registered_lab: LabFolder) -> None:
+def test_build_data_gives_the_registered_corpus_and_its_report(registered_lab: LabFolder) -> None:
     said: list[str] = []
-    state = registered_lab.open().build_data(
+    built = registered_lab.open().build_data(
         RECIPE_PATH, progress=lambda task, done, total, detail="", **_: said.append(task)
     )
-    assert isinstance(state, DataState)
     (registered,) = registered_lab.bodies("registration")
-    assert state == registered.data
+    assert built.manifest.fingerprint == registered.data.manifest
+    assert account(built.manifest) == registered.data.account
+    assert built.page == registered_lab.root / "reports" / "data" / "tiny-v1" / "data.html"
+    assert json.loads(built.plain.read_text("utf-8"))["fingerprint"] == registered.data.manifest
     assert set(said) == {"corpus"}
 
 

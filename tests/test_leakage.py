@@ -23,6 +23,8 @@ from workbench.registry.log import Entry
 PACKAGE = Path(__file__).parents[1] / "workbench"
 FILES = sorted(PACKAGE.rglob("*.py"))
 DOOR, VISITOR = "data/sealed.py", "experiments/sealed_evaluation.py"
+FACTS = "reports/dataset/facts.py"
+"""Names files, sizes and hashes as the manifest has them, and opens none."""
 ASKERS = {"experiments/looks.py"}
 """The registered looks: of the run, and the verdict's own."""
 
@@ -78,6 +80,7 @@ def test_only_the_door_names_the_shards_of_the_test_split() -> None:
         "data/encoding.py",
         "data/manifest.py",
         "data/served_overlap.py",
+        FACTS,
     }
 
 

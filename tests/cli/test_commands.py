@@ -283,14 +283,6 @@ def test_publish_says_what_is_new(decided_lab: LabFolder, workbench: Command) ->
     assert ", 0 of them new" in workbench("publish", lab=decided_lab).out
 
 
-def test_data_prints_the_splits(registered_lab: LabFolder, workbench: Command) -> None:
-    said = workbench("data", RECIPE_PATH, lab=registered_lab)
-    assert said.code == 0
-    assert said.out.startswith("tiny@1  sha256:")
-    for split in ("train", "validation", "test"):
-        assert len(re.findall(rf"^{split}\s", said.out, re.MULTILINE)) == 2
-
-
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
     ("command", "told"),

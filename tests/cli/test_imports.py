@@ -127,7 +127,7 @@ def test_core_install_reads_and_files(registered_lab: LabFolder) -> None:
 
 
 def test_core_install_says_which_extra_a_running_command_needs(registered_lab: LabFolder) -> None:
-    commands = [["sweep", "1"], ["data", RECIPE_PATH]]
+    commands = [["sweep", "1"], ["data", "build", RECIPE_PATH]]
     assert outcomes(registered_lab, commands, blocked=EXTRA) == [(7, []), (7, [])]
 
 

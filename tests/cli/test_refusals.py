@@ -64,7 +64,7 @@ def test_unknown_experiment_is_refused_with_the_known_ones(
 def test_unknown_recipe_is_refused_with_the_known_ones(
     filed_lab: LabFolder, workbench: Command, recipe: str
 ) -> None:
-    assert RECIPE_PATH in refused(workbench("data", recipe, lab=filed_lab), 9)
+    assert RECIPE_PATH in refused(workbench("data", "build", recipe, lab=filed_lab), 9)
 
 
 def test_chronicle_of_an_experiment_without_entries_is_refused(

@@ -44,7 +44,7 @@ def test_load_recipe_default_gives_its_scales() -> None:
         # the corpus
         ('"builtin:code"', '"builtin:lisp"', "      source: ", "is not built in"),
         ('"builtin:code"', '"text:"', "      source: ", "names nothing after ':'"),
-        ('"builtin:code"', '"ftp:x"', "corpus:\n", "source kinds ['ftp'] are unknown"),
+        ('"builtin:code"', '"ftp:x"', "      source: ", "source kind 'ftp' is unknown"),
         ("vocab_size: 2048\n    d_", "vocab_size: 99\n    d_", "vocab_size: 99", "at least 257"),
         ("vocab_size: 2048\n    d_", "vocab_size: 999\n    d_", "vocab_size: 999", "is not the"),
         # scales

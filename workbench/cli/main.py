@@ -9,6 +9,7 @@ from workbench import __version__
 from workbench.cli import (
     anchoring,
     changes,
+    data,
     demo,
     filing,
     keeping,
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 
 for _group in (
-    filing, changes, reviewing, running, noise, watching, reading, scoring,
+    filing, changes, reviewing, data, running, noise, watching, reading, scoring,
     anchoring, keeping, demo,
 ):  # fmt: skip
     _group.add_commands(app)

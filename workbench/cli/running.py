@@ -1,4 +1,4 @@
-"""Commands that compute: data, sweep, promote, run, verdict."""
+"""Commands that compute: sweep, promote, run, verdict."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import typer
 
 from workbench.cli import outside_options as others
 from workbench.cli.filing import Number
-from workbench.cli.show import live_progress, print_table, say, say_wrapped
+from workbench.cli.show import live_progress, say, say_wrapped
 
 Exploratory = Annotated[
     bool,
@@ -22,7 +22,7 @@ CONTINUES = "Stopped. What is finished is in the ledger; the same command contin
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands to the application."""
-    for command in (data, sweep, promote, run, verdict):
+    for command in (sweep, promote, run, verdict):
         app.command(rich_help_panel="Run and decide")(command)
 
 
@@ -33,24 +33,6 @@ def _continuable() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(CONTINUES, err=True)
         raise
-
-
-def data(
-    recipe: Annotated[str, typer.Argument(help="A recipe file, like proxies/NAME.yaml.")],
-) -> None:
-    """Build the corpus of a recipe: deduplicate, split, tokenize, hash."""
-    from workbench.lab import Lab
-
-    with live_progress() as progress:
-        state = Lab.open().build_data(recipe, progress=progress)
-    say(f"{state.corpus}  {state.manifest}")
-    say(f"  exact duplicates removed before the split: {state.duplicates_removed:,}")
-    rows = []
-    for key, documents in state.documents.items():
-        split, _, domain = key.partition("_")
-        share = f"{state.natural_mixture[domain]:.3f}" if split == "train" else ""
-        rows.append([split, domain, f"{documents:,}", f"{state.tokens[key]:,}", share])
-    print_table(["split", "domain", "documents", "tokens", "natural share"], rows)
 
 
 def sweep(number: Number, exploratory: Exploratory = False) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from workbench.canonical import Json, fingerprint
+from workbench.data.account import account, snake_case
 from workbench.data.builtin import text_versions
 from workbench.data.config import CorpusConfig
 from workbench.data.manifest import (
@@ -206,7 +207,8 @@ class Corpus:
             duplicates_removed=self._num_removed("exact_duplicates"),
             natural_mixture=self.natural_mixture(),
             evaluation_sets=self.evaluation_sets(),
-            builder=self.manifest.builder,
+            builder={snake_case(name): v for name, v in self.manifest.builder.items()},
+            account=account(self.manifest),
         )
 
     def _num_removed(self, name: str) -> int:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from workbench.experiments.promotion import promotion_body
+from workbench.errors import NotFoundError
+from workbench.experiments.plan import ExperimentPlan
+from workbench.experiments.promotion import find_promotion, promotion_body
 from workbench.layout import Layout
 from workbench.registry.entries import KeyChange
-from workbench.registry.log import Entry
+from workbench.registry.log import Entry, LogSource
 from workbench.training.config import RunConfig
 
 
@@ -27,6 +29,26 @@ def write_promoted(layout: Layout, promotion: Entry) -> Path:
     path = folder / "full-scale.yaml"
     path.write_text(_preamble(promotion, body.changes) + text.getvalue(), "utf-8")
     return path
+
+
+def promoted_config(source: LogSource, plan: ExperimentPlan, arm: str) -> RunConfig:
+    """Return the full-scale configuration of an arm, as the ledger has it.
+
+    Raises:
+        NotFoundError: nothing was promoted, or there is no such arm.
+    """
+    promotion = find_promotion(source, plan)
+    if promotion is None:
+        raise NotFoundError(
+            f"{plan.subject} has no promotion yet, so no full-scale configuration",
+            remedy=f"workbench promote {plan.subject[:4]}",
+        )
+    configs = promotion_body(promotion).configs
+    if arm not in configs:
+        raise NotFoundError(
+            f"{plan.subject} has no arm {arm!r} at full scale", remedy=f"use {', '.join(configs)}"
+        )
+    return RunConfig.model_validate(configs[arm])
 
 
 def _preamble(promotion: Entry, changes: list[KeyChange]) -> str:

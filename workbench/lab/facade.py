@@ -8,6 +8,7 @@ from workbench.errors import (
 )
 from workbench.lab.anchoring import Anchoring
 from workbench.lab.changing import Changing
+from workbench.lab.data import Preparing
 from workbench.lab.filing import Filing
 from workbench.lab.keeping import Keeping
 from workbench.lab.measuring import Measuring
@@ -20,7 +21,7 @@ from workbench.registry import provenance
 from workbench.settings import load_settings, refuse_unnameable
 
 
-class Lab(Filing, Changing, Running, Watching, Measuring, Reading, Anchoring, Keeping):
+class Lab(Filing, Changing, Preparing, Running, Watching, Measuring, Reading, Anchoring, Keeping):
     """An opened lab. Every command of the command line is one method here."""
 
     @classmethod

@@ -10,25 +10,13 @@ from workbench.experiments.summaries import RunsReport, Stages, SweepReport
 from workbench.lab.opened import LAB_FOLDERS, OpenedLab, building
 from workbench.layout import slug
 from workbench.registry import provenance
-from workbench.registry.entries import DataState, Forecast
+from workbench.registry.entries import Forecast
 from workbench.registry.log import Entry
 from workbench.settings import absolute_url
 
 
 class Running(OpenedLab):
     """Everything that runs under a registration, or explores."""
-
-    def build_data(self, recipe: str, *, progress: Progress = silent) -> DataState:
-        """Build the corpus of a recipe file unless it is built, and return what it holds.
-
-        Raises:
-            NotFoundError: there is no such file.
-            InvalidFileError: the recipe has faults.
-        """
-        from workbench.experiments.repeat_plan import recipe_text
-        from workbench.proxies.recipe_file import load_recipe
-
-        return self._data(load_recipe(recipe_text(self.layout, recipe), recipe).corpus, progress)
 
     def sweep(
         self, number: str, *, exploratory: bool = False, progress: Progress = silent

@@ -108,6 +108,12 @@ class Scale(_Strict):
     """Dotted keys of `RunConfig`."""
 
 
+class CorpusFile(_Strict):
+    """A file that describes a corpus and no sweep."""
+
+    corpus: CorpusConfig
+
+
 class Recipe(_Strict):
     """A sweep recipe, ``proxies/*.yaml``. ``base`` holds the control arm's values."""
 

@@ -38,7 +38,7 @@ def recipe_faults(document: Located) -> list[Fault]:
     corpus = part(document, ("corpus",), TypeAdapter(CorpusConfig))
     faults: list[Fault] = []
     if corpus is not None:
-        faults += _source_faults(document, corpus)
+        faults += source_faults(document, corpus)
     searched = _keys(document, ("space",))
     faults += _scale_faults(document, base, searched)
     if base is not None and corpus is not None:
@@ -146,7 +146,8 @@ def _same_branch(name: str, key: str) -> bool:
     return not key or name == key or name.startswith(f"{key}.") or key.startswith(f"{name}.")
 
 
-def _source_faults(document: Located, corpus: CorpusConfig) -> Iterator[Fault]:
+def source_faults(document: Located, corpus: CorpusConfig) -> Iterator[Fault]:
+    """Yield every source, reference and evaluation set that names nothing that can be read."""
     read: dict[Path, ReferenceConfig] = {
         ("sources", domain): source for domain, source in corpus.sources.items()
     }

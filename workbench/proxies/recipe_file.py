@@ -5,9 +5,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from workbench.data.config import CorpusConfig
 from workbench.errors import Fault, InvalidFileError
-from workbench.proxies.recipe import FullScale, Recipe
-from workbench.proxies.recipe_faults import recipe_faults
+from workbench.proxies.recipe import CorpusFile, FullScale, Recipe
+from workbench.proxies.recipe_faults import recipe_faults, source_faults
 from workbench.registry.frontmatter import counted
 from workbench.registry.located import Located, in_file_order, key_name, read_yaml
 from workbench.registry.schema_faults import comment_hints, validated
@@ -54,6 +55,21 @@ def load_recipe(text: str, where: str) -> Recipe:
     """
     _, recipe, faults = examined_recipe(text, where)
     return _sound(recipe, faults, where)
+
+
+def load_corpus(text: str, where: str) -> CorpusConfig:
+    """Return the corpus of a recipe, or of a file that holds nothing but a ``corpus`` section.
+
+    Raises:
+        InvalidFileError: it cannot be accepted; carries every fault with its line.
+    """
+    document = read_yaml(text, where)
+    if not isinstance(document.value, Mapping) or set(document.value) != {"corpus"}:
+        return load_recipe(text, where).corpus
+    found, faults = validated(CorpusFile, document, hints=_recipe_hints)
+    if found is not None:
+        faults = (*faults, *source_faults(document, found.corpus))
+    return _sound(found, in_file_order(faults), where).corpus
 
 
 def load_full(text: str, where: str) -> FullScale:

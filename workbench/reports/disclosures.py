@@ -6,8 +6,14 @@ from dataclasses import dataclass
 
 from workbench.data.config import SPLITS
 from workbench.proxies.recipe import Recipe
-from workbench.registry.entries import DataState
+from workbench.registry.entries import DataAccount, DataState, ServedOverlap
 from workbench.reports.accounting import bill, sweep_accounting
+from workbench.reports.corpus_account import (
+    contamination_clauses,
+    served_in_words,
+    served_rows,
+    stage_lines,
+)
 from workbench.reports.documents import registered_recipe
 from workbench.reports.facts import Cited, ExperimentFacts, Source, merged_sources
 from workbench.reports.lineage import run_lineages
@@ -43,11 +49,15 @@ class Composition:
 
     rows: tuple[DomainRow, ...]
     filters: tuple[Line, ...]
+    account: DataAccount | None
+    """None in registrations older than it."""
     mixtures: tuple[tuple[str, str, str], ...]
     """Arm, stretch of training, shares."""
     mixture_sources: tuple[Source, ...]
     drawn: tuple[Cited[tuple[str, str, str, str, str, str]], ...]
     """What completed runs drew: run, domain, tokens, share, stated share, epochs."""
+    served: tuple[Cited[tuple[str, ...]], ...]
+    """Overlap of evaluation sets with what completed runs drew: run, windows, set, overlap."""
     sources: tuple[Source, ...]
 
 
@@ -141,13 +151,24 @@ def _contamination(facts: ExperimentFacts) -> list[Clause]:
     if facts.registration is None:
         return [clause("Not recorded: nothing was registered.")]
     data = facts.registration.value.data
-    text = (
-        "Method: exact duplicates after Unicode normalisation (NFKC), lower case and white-space "
-        f"folding, removed before the split; threshold: identity; {count(data.duplicates_removed)} "
-        "documents removed, so that no normalised document is in two splits. Near-duplicates and "
-        "shared passages across the splits were not measured."
-    )
-    return [clause(text, facts.registration.sources)]
+    return [*contamination_clauses(data, facts.registration.sources), *_served(facts)]
+
+
+def _served(facts: ExperimentFacts) -> Iterator[Clause]:
+    """Yield the overlap with what completed runs drew; none in runs older than it."""
+    found = _measured(facts)
+    if found:
+        told = served_in_words([cited.value for _, cited in found])
+        yield clause(told, merged_sources([cited for _, cited in found]))
+
+
+def _measured(facts: ExperimentFacts) -> list[tuple[str, Cited[ServedOverlap]]]:
+    ended = [(run.run, run.attempts[-1].ended) for run in run_lineages(facts)]
+    return [
+        (run, Cited(value=end.value.served, sources=end.sources))
+        for run, end in ended
+        if end is not None and end.value.served is not None
+    ]
 
 
 def composition(facts: ExperimentFacts) -> Composition | None:
@@ -163,10 +184,16 @@ def composition(facts: ExperimentFacts) -> Composition | None:
     sources = facts.registration.sources
     return Composition(
         rows=tuple(_rows(recipe, facts.registration.value.data)),
-        filters=tuple(_filters(recipe, sources)),
+        filters=tuple(_filters(recipe, facts.registration.value.data, sources)),
+        account=facts.registration.value.data.account,
         mixtures=tuple(mixtures.value),
         mixture_sources=mixtures.sources,
         drawn=tuple(_drawn(facts)),
+        served=tuple(
+            Cited(value=(run, *row), sources=cited.sources)
+            for run, cited in _measured(facts)
+            for row in served_rows(cited.value)
+        ),
         sources=sources,
     )
 
@@ -196,28 +223,28 @@ def _rows(recipe: Recipe, data: DataState) -> list[DomainRow]:
     ]
 
 
-def _filters(recipe: Recipe, sources: Sequence[Source]) -> list[Line]:
+def _filters(recipe: Recipe, data: DataState, sources: Sequence[Source]) -> list[Line]:
     corpus = recipe.corpus
     splits, tokenizer = corpus.splits, corpus.tokenizer
     held = (
         f"{percent(splits.validation)} validation and {percent(splits.test)} sealed test, by a "
         f"hash of the normalised text with salt “{splits.salt}”."
     )
+    length = f"Cut at a line end after {scaled(corpus.max_document_bytes, 'B')}."
+    trained = (
+        f"Byte-level BPE, {count(tokenizer.vocab_size)} entries, trained on "
+        f"{scaled(tokenizer.train_bytes, 'B')} in equal parts from each domain."
+    )
+    common = [
+        line("Document length", clause(length, sources)),
+        line("Splits", clause(held, sources)),
+        line("Tokenizer", clause(trained, sources)),
+    ]
+    if data.account is not None:
+        return [*common, *stage_lines(data.account, sources)]
     return [
         line("Deduplication", clause("Exact after normalisation, first kept.", sources)),
-        line(
-            "Document length",
-            clause(f"Cut at a line end after {scaled(corpus.max_document_bytes, 'B')}.", sources),
-        ),
-        line("Splits", clause(held, sources)),
-        line(
-            "Tokenizer",
-            clause(
-                f"Byte-level BPE, {count(tokenizer.vocab_size)} entries, trained on "
-                f"{scaled(tokenizer.train_bytes, 'B')} in equal parts from each domain.",
-                sources,
-            ),
-        ),
+        *common,
         line("Other filters", clause("None: no language, quality or toxicity filter was applied.")),
     ]
 

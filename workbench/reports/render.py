@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from workbench.reports.chronicle import Chronicle
+from workbench.reports.dataset.page import DataPage
 from workbench.reports.facts import Source
 from workbench.reports.figures.canvas import Figure
 from workbench.reports.index import Index
@@ -41,6 +42,11 @@ def index_html(index: Index) -> str:
     return _html("index.html.j2", partial(_cite_pages, index.pages), index=index)
 
 
+def data_html(page: DataPage) -> str:
+    """Return the report on a corpus: self-contained like a chronicle."""
+    return _html("data.html.j2", _cite_html, sheets=(*_SHEETS, "data.css"), page=page)
+
+
 def figure_file(figure: Figure) -> str:
     """Return the wide drawing as a file of its own, with its style inside."""
     style = _sheet("palette.css") + _sheet("figure.css")
@@ -48,8 +54,13 @@ def figure_file(figure: Figure) -> str:
     return f"{head}><style>{style}</style>{rest}\n"
 
 
-def _html(template: str, cite: Callable[[Sequence[Source]], Markup], **values: object) -> str:
-    style = Markup("".join(_sheet(name) for name in _SHEETS))  # noqa: S704  # our own files
+def _html(
+    template: str,
+    cite: Callable[[Sequence[Source]], Markup],
+    sheets: Sequence[str] = _SHEETS,
+    **values: object,
+) -> str:
+    style = Markup("".join(_sheet(name) for name in sheets))  # noqa: S704  # our own files
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     environment = _environment(escaped=None)
     environment.filters.update(

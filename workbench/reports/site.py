@@ -13,16 +13,20 @@ from workbench.registry.hidden import public_entries
 from workbench.registry.log import Entry, LogSource
 from workbench.reports.blocks import Picture
 from workbench.reports.chronicle import chronicle
+from workbench.reports.dataset.facts import DataFacts, data_json
+from workbench.reports.dataset.page import data_page
 from workbench.reports.facts import ExperimentFacts, experiment_facts
 from workbench.reports.index import folder_name, index_of
 from workbench.reports.render import (
     chronicle_html,
     chronicle_markdown,
+    data_html,
     figure_file,
     index_html,
 )
 
 HTML, MARKDOWN, INDEX = "chronicle.html", "chronicle.md", "index.html"
+DATA_HTML, DATA_JSON = "data.html", "data.json"
 
 
 class Snapshot:
@@ -131,6 +135,13 @@ def all_facts(logs: Sequence[LogSource]) -> dict[str, ExperimentFacts]:
                 folder = safe_name(f"{folder}-of-{snapshot.origin.rpartition('/')[2]}"[:120])
             found[folder] = experiment_facts(snapshot, subject)
     return found
+
+
+def write_data_report(facts: DataFacts, folder: Path) -> tuple[Path, Path]:
+    """Write the report on a corpus as a page and as JSON, each replaced whole; return both."""
+    page, plain = folder / DATA_HTML, folder / DATA_JSON
+    _write({page: data_html(data_page(facts)), plain: data_json(facts)})
+    return page, plain
 
 
 def _index(found: Mapping[str, ExperimentFacts], reports: Path) -> dict[Path, str]:

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from workbench.canonical import Json
+from workbench.registry.entries.data_account import DataAccount
 from workbench.registry.entries.record import Body, Number, Record
 
 
@@ -43,6 +44,8 @@ class DataState(Record):
     the hash of every domain's tokens and of the tokenizer. Absent in entries older than it."""
     builder: dict[str, str] = {}
     """Versions of what the built-in text came from (Python, packages)."""
+    account: DataAccount | None = None
+    """Stages, composition and contamination. Absent in entries older than it."""
 
 
 class Predecessor(Record):

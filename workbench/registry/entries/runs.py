@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from workbench.registry.entries.data_account import SetOverlap
 from workbench.registry.entries.filing import CodeState
 from workbench.registry.entries.record import Body, Mode, Number, Outcome, Record
 
@@ -50,21 +51,6 @@ class DomainUse(Record):
     """Averaged over the steps."""
     epochs: Number
     """How many times the domain's training text was gone through."""
-
-
-class SetOverlap(Record):
-    """How much of one evaluation set stands in text that a run was served."""
-
-    documents: int
-    ngrams: int
-    """Distinct n-grams of words looked for."""
-    found: int
-    touched: int
-    """Documents with at least one n-gram found; a lower bound where n-grams were sampled."""
-    contaminated: int
-    """Documents with at least the threshold's share found."""
-    unmeasured: int
-    """Documents too short for one n-gram, or with none of theirs in the sample."""
 
 
 class ServedOverlap(Record):

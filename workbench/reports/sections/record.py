@@ -14,6 +14,7 @@ from workbench.reports.blocks import (
     section,
     table,
 )
+from workbench.reports.corpus_account import account_tables
 from workbench.reports.disclosures import Composition, composition, disclosures
 from workbench.reports.facts import ExperimentFacts, source_of
 from workbench.reports.quantities import (
@@ -37,6 +38,7 @@ def disclosures_section(facts: ExperimentFacts) -> Section:
             Heading(text="Data composition in full"),
             _domains(made_of),
             lines(*made_of.filters),
+            *(account_tables(made_of.account, made_of.sources) if made_of.account else ()),
             table(
                 "Training mixtures at full scale; shares of tokens. “natural” is each domain’s "
                 "share of the corpus.",
@@ -49,6 +51,12 @@ def disclosures_section(facts: ExperimentFacts) -> Section:
                 ["Run", "Domain", "Tokens", "Share", "Stated", "Epochs"],
                 [Row(cells=row.value, sources=row.sources) for row in made_of.drawn],
                 numeric=range(2, 6),
+            ),
+            table(
+                "Overlap of the evaluation sets with the text that each completed run drew.",
+                ["Run", "Windows", "Set", "N-grams found", "Touched", "Contaminated"],
+                [Row(cells=row.value, sources=row.sources) for row in made_of.served],
+                numeric=(1, 3, 4, 5),
             ),
         ]
     return section("disclosures", "Five disclosures", blocks)
