@@ -86,6 +86,7 @@ def test_composition_states_every_filter_with_its_threshold_and_what_it_left_out
     assert "9 documents left out, 11 kB (code 8 and docs 1)" in told["Near-duplicates"]
     assert "score 0.92" in told["Language"]
     assert told["Not applied"] == "No quality or toxicity filter."
+    assert told["Document length"].endswith("8 documents cut, 2.5 kB of text.")
     assert {"Document length", "Splits", "Tokenizer"} < set(told)
 
 

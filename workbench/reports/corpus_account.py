@@ -40,6 +40,14 @@ def stage_lines(account: DataAccount, sources: Sequence[Source]) -> Iterator[Lin
     yield line("Not applied", clause(f"No {listed(none, 'or')} filter.", sources))
 
 
+def cut_in_words(account: DataAccount) -> str:
+    """Return how much the limit on a document's length cut off, in a sentence."""
+    domains = account.domains.values()
+    documents = sum(domain.cut for domain in domains)
+    size = sum(domain.cut_bytes for domain in domains)
+    return f"{count(documents, 'document')} cut, {scaled(size, 'B')} of text."
+
+
 def _lost(stage: FilterStage) -> str:
     documents = sum(lost.documents for lost in stage.removed.values())
     size = sum(lost.bytes for lost in stage.removed.values())

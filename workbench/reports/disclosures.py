@@ -10,6 +10,7 @@ from workbench.registry.entries import DataAccount, DataState, ServedOverlap
 from workbench.reports.accounting import bill, sweep_accounting
 from workbench.reports.corpus_account import (
     contamination_clauses,
+    cut_in_words,
     served_in_words,
     served_rows,
     stage_lines,
@@ -231,6 +232,8 @@ def _filters(recipe: Recipe, data: DataState, sources: Sequence[Source]) -> list
         f"hash of the normalised text with salt “{splits.salt}”."
     )
     length = f"Cut at a line end after {scaled(corpus.max_document_bytes, 'B')}."
+    if data.account is not None:
+        length = f"{length} {cut_in_words(data.account)}"
     trained = (
         f"Byte-level BPE, {count(tokenizer.vocab_size)} entries, trained on "
         f"{scaled(tokenizer.train_bytes, 'B')} in equal parts from each domain."
