@@ -135,5 +135,5 @@ def test_load_recipe_source_of_reference_or_evaluation_is_checked_like_a_domains
     told = {fault.message: fault.where for fault in faults_of(text)}
     assert told == {
         "source 'builtin:prose' is not built in": f"r.yaml:{line_of(text, 'builtin:prose')}",
-        "source 'jsonl:' names nothing after ':'": f"r.yaml:{line_of(text, '"jsonl:"')}",
+        "source 'jsonl:' names nothing after ':'": "r.yaml:" + str(line_of(text, '"jsonl:"')),
     }

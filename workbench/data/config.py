@@ -8,8 +8,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 Content = Literal["prose", "code", "math"]
 _DOMAIN = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")
 SOURCE_KINDS = ("builtin", "text", "jsonl", "parquet", "hub")
-SPLITS = ("train", "validation", "test")
-"""``test`` is sealed: only the verdict reads it."""
+SEALED = "test"
+"""The split that only the verdict reads."""
+SPLITS = ("train", "validation", SEALED)
 
 
 def _domain(name: str) -> str:

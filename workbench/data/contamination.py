@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.canonical import Json
-from workbench.data.config import ContaminationConfig, ReferenceConfig
+from workbench.data.config import SEALED, ContaminationConfig, ReferenceConfig
 from workbench.data.manifest import (
     NGRAMS_NAME,
     Contamination,
@@ -45,7 +45,6 @@ SplitOfRow: TypeAlias = Callable[[Row], Split]
 ReadReference: TypeAlias = Callable[[ReferenceConfig], Iterable[tuple[str, str]]]
 """Yields the identity and text of each document of an evaluation set."""
 
-SEALED = "test"
 _NUM_SAMPLES = 5
 _BATCH_BYTES = 1 << 20
 _FINDINGS = "contamination"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from workbench.canonical import Json
-from workbench.data.config import SplitConfig
+from workbench.data.config import SEALED, SplitConfig
 from workbench.data.manifest import (
     DOCUMENTS_NAME,
     NGRAMS_NAME,
@@ -167,7 +167,7 @@ def _files(manifest: Manifest) -> Iterator[dict[str, Json]]:
 def _shard_files(
     split: str, domain: str, shard: Shard, manifest: Manifest
 ) -> Iterator[dict[str, Json]]:
-    sealed = _SEALED if split == "test" else ""
+    sealed = _SEALED if split == SEALED else ""
     width = _WIDTHS[manifest.token_type]
     yield _file(
         shard.path,

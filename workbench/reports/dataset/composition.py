@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from workbench.data.config import SPLITS
+from workbench.data.config import SEALED, SPLITS
 from workbench.data.manifest import Portion
 from workbench.reports.blocks import (
     Block,
@@ -104,7 +104,7 @@ def _place(cell: Portion) -> tuple[str, str, int]:
 def _cell(cell: Portion, total: int) -> Row:
     sizes = count(cell.documents), scaled(cell.bytes, "B"), scaled(cell.tokens)
     share = share_of(cell.bytes, total)
-    split = "sealed test" if cell.split == "test" else cell.split
+    split = "sealed test" if cell.split == SEALED else cell.split
     return Row(cells=(cell.domain, visible(cell.language), split, *sizes, share))
 
 

@@ -1,5 +1,6 @@
 """How the evaluation sets overlap with the training text."""
 
+from workbench.data.config import SEALED
 from workbench.data.manifest import Contamination, Overlap
 from workbench.reports.blocks import Block, Folded, Row, Section, lines, say, section, table
 from workbench.reports.dataset.facts import DataFacts
@@ -9,7 +10,6 @@ from workbench.reports.narrative import clause, line
 from workbench.reports.quantities import count, percent
 from workbench.reports.untrusted import excerpt, visible
 
-SEALED = "test"
 _COLUMNS = (
     *("Set", "When", "Documents", "N-grams", "Found", "Share", "Touched", "Contaminated"),
     "Too short",
