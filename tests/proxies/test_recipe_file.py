@@ -120,3 +120,21 @@ def test_load_recipe_vocabulary_that_training_would_refuse_is_a_fault() -> None:
     assert text != TEXT
     messages = [fault.message for fault in faults_of(text)]
     assert "model.vocab_size 4096 is not the tokenizer's 2048" in messages
+
+
+def test_load_recipe_source_of_reference_or_evaluation_is_checked_like_a_domains() -> None:
+    compared = """  quality:
+    reference: {source: "builtin:prose", max_bytes: 1000}
+    domains: [docs]
+  contamination:
+    evaluation:
+      held: {source: "jsonl:", max_bytes: 1000}
+"""
+    text = TEXT.replace("  tokenizer:\n    kind", f"{compared}  tokenizer:\n    kind", 1)
+    assert text != TEXT
+    told = {fault.message: fault.where for fault in faults_of(text)}
+    lines = [line_of(text, fragment) for fragment in ("builtin:prose", '"jsonl:"')]
+    assert told == {
+        "source 'builtin:prose' is not built in": f"r.yaml:{lines[0]}",
+        "source 'jsonl:' names nothing after ':'": f"r.yaml:{lines[1]}",
+    }
