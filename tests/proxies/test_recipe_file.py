@@ -36,7 +36,7 @@ def test_load_recipe_default_gives_its_scales() -> None:
         ("kind: log_uniform", "kind: log", "  balance.weight:", "must have as kind one of"),
         ("mixture: natural", "mixture: all", "  mixture: all", "must be a mapping"),
         # simplex points
-        ("stable: 0.6", "stable: 0.7", "  phase_fractions: {", "sums to 1.1, not 1 (normalised"),
+        ("stable: 0.6", "stable: 0.7", "  phase_fractions: {", "sums to 1.1, not 1: multiply"),
         ("mixture: natural", "mixture: {code: 1.2, docs: -0.2}", "  mixture: {", "lie in [0, 1]"),
         ("mixture: natural", "mixture: {code: 0.5, law: 0.5}", "  mixture: {", "'law'"),
         ("domains: [code, docs, math]", "domains: [code, law]", "    domains", "names 'law'"),
@@ -44,7 +44,7 @@ def test_load_recipe_default_gives_its_scales() -> None:
         # the corpus
         ('"builtin:code"', '"builtin:lisp"', "      source: ", "is not built in"),
         ('"builtin:code"', '"text:"', "      source: ", "names nothing after ':'"),
-        ('"builtin:code"', '"ftp:x"', "corpus:\n", "source kinds ['ftp'] are unknown"),
+        ('"builtin:code"', '"ftp:x"', "      source: ", "source kind 'ftp' is unknown"),
         ("vocab_size: 2048\n    d_", "vocab_size: 99\n    d_", "vocab_size: 99", "at least 257"),
         ("vocab_size: 2048\n    d_", "vocab_size: 999\n    d_", "vocab_size: 999", "is not the"),
         # scales
@@ -130,11 +130,10 @@ def test_load_recipe_source_of_reference_or_evaluation_is_checked_like_a_domains
     evaluation:
       held: {source: "jsonl:", max_bytes: 1000}
 """
-    text = TEXT.replace("  tokenizer:\n    kind", f"{compared}  tokenizer:\n    kind", 1)
+    text = TEXT.replace("  contamination:\n", compared, 1)
     assert text != TEXT
     told = {fault.message: fault.where for fault in faults_of(text)}
-    lines = [line_of(text, fragment) for fragment in ("builtin:prose", '"jsonl:"')]
     assert told == {
-        "source 'builtin:prose' is not built in": f"r.yaml:{lines[0]}",
-        "source 'jsonl:' names nothing after ':'": f"r.yaml:{lines[1]}",
+        "source 'builtin:prose' is not built in": f"r.yaml:{line_of(text, 'builtin:prose')}",
+        "source 'jsonl:' names nothing after ':'": "r.yaml:" + str(line_of(text, '"jsonl:"')),
     }
