@@ -39,18 +39,18 @@ from datatrove.utils.word_tokenizers import WordTokenizer
 from fasttext import load_model
 from measure import Goal, arguments, at_least, in_turn, report
 
-from workbench.data.bands import bands_for
-from workbench.data.builtin import DOMAINS, builtin_documents
+from workbench.data.building.stages import Rejected, Stage
+from workbench.data.building.table import Row, Table, TableWriter
 from workbench.data.config import LanguageConfig, NearDuplicateConfig
-from workbench.data.dedup import Place, SeenTexts, content_digest, normalise
-from workbench.data.documents import cut_at_line_end
-from workbench.data.language import LanguageStage
-from workbench.data.near_duplicates import NearDuplicateStage
-from workbench.data.resemblance import jaccard
-from workbench.data.signatures import signatures
-from workbench.data.stages import Rejected, Stage
-from workbench.data.table import Row, Table, TableWriter
-from workbench.data.words import Hashes, WordHashes, ngram_hashes, words
+from workbench.data.filters.bands import bands_for
+from workbench.data.filters.language import LanguageStage
+from workbench.data.filters.near_duplicates import NearDuplicateStage
+from workbench.data.filters.resemblance import jaccard
+from workbench.data.filters.signatures import signatures
+from workbench.data.text.builtin import DOMAINS, builtin_documents
+from workbench.data.text.dedup import Place, SeenTexts, content_digest, normalise
+from workbench.data.text.documents import cut_at_line_end
+from workbench.data.text.words import Hashes, WordHashes, ngram_hashes, words
 from workbench.data.workers import Workers
 
 Texts = dict[str, list[str]]

@@ -15,7 +15,7 @@ import torch
 from measure import Goal, arguments, at_least, report
 from numpy.typing import NDArray
 
-from workbench.data.stream import TokenStream
+from workbench.data.serving.stream import TokenStream
 from workbench.moe.model import MoEDecoder, initialise
 from workbench.proxies.recipe_file import load_recipe
 from workbench.training.config import RunConfig

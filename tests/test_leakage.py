@@ -77,9 +77,9 @@ def test_only_the_door_names_the_shards_of_the_test_split() -> None:
         "data/corpus.py",
         "data/build.py",
         "data/croissant.py",
-        "data/encoding.py",
+        "data/building/encoding.py",
         "data/manifest.py",
-        "data/served_overlap.py",
+        "data/serving/served_overlap.py",
         FACTS,
     }
 
@@ -88,7 +88,12 @@ def test_shards_are_mapped_by_the_corpus_and_the_door_only() -> None:
     """Who reads token files at all, by whatever path."""
     readers = users("map_shard", "memmap", "fromfile")
     # The last two map tables of a build: what there is before the splits are made.
-    assert readers <= {"data/corpus.py", DOOR, "data/table.py", "data/shared_keys.py"}
+    assert readers <= {
+        "data/corpus.py",
+        DOOR,
+        "data/building/table.py",
+        "data/filters/shared_keys.py",
+    }
     spelt = {
         name_of(file)
         for file in FILES

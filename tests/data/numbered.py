@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from workbench.data.corpus import Corpus
-from workbench.data.stream import TokenStream
+from workbench.data.serving.stream import TokenStream
 from workbench.training.config import BatchConfig
 
 DOCUMENT_ROW = np.dtype([("start", "<u8"), ("entropy", "<f4"), ("rank", "<f4")])

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from workbench.data.dedup import content_digest
-from workbench.data.stages import Rejected, Stage
-from workbench.data.table import Row, Table, TableWriter
+from workbench.data.building.stages import Rejected, Stage
+from workbench.data.building.table import Row, Table, TableWriter
+from workbench.data.text.dedup import content_digest
 
 
 def written_table(

@@ -9,8 +9,8 @@ import pytest
 from tests.data.texts import WORDS, build, corpus_config, sentences, write_jsonl
 from workbench.data.build import build_corpus
 from workbench.data.corpus import Corpus, corpus_fingerprint, corpus_folder, open_corpus
-from workbench.data.dedup import normalise
 from workbench.data.manifest import DOCUMENTS_NAME, Removed
+from workbench.data.text.dedup import normalise
 from workbench.errors import ConflictError, InvalidFileError, NotFoundError
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.data.texts import build, corpus_config, write_jsonl
 from workbench.data.corpus import Corpus
-from workbench.data.dedup import content_digest, normalise
 from workbench.data.manifest import NGRAMS_NAME
-from workbench.data.served import served_windows
-from workbench.data.served_overlap import served_overlap
+from workbench.data.serving.served import served_windows
+from workbench.data.serving.served_overlap import served_overlap
+from workbench.data.serving.stream import TokenStream
 from workbench.data.splits import split_of
-from workbench.data.stream import TokenStream
+from workbench.data.text.dedup import content_digest, normalise
 from workbench.errors import InvalidFileError
 
 VOCABULARY = [f"{a}{b}" for a in ("sun", "moon", "star", "sea", "hill") for b in range(60)]

@@ -115,8 +115,8 @@ def test_tokens_of_what_is_not_there_are_refused(corpus: Corpus, split: str, dom
 
 def test_opening_and_streaming_need_neither_datasets_nor_torch() -> None:
     script = (
-        "import sys; import workbench.data.corpus, workbench.data.sealed, workbench.data.stream, "
-        "workbench.data.windows, workbench.data.mixture; "
+        "import sys; import workbench.data.corpus, workbench.data.sealed, "
+        "workbench.data.serving.stream, workbench.data.windows, workbench.data.serving.mixture; "
         "print(sorted({'datasets', 'torch', 'sqlalchemy', 'pandas'} & set(sys.modules)))"
     )
     found = subprocess.run(

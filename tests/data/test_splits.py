@@ -1,8 +1,8 @@
 from collections import Counter
 
 from workbench.data.config import SplitConfig
-from workbench.data.dedup import content_digest
 from workbench.data.splits import split_of
+from workbench.data.text.dedup import content_digest
 
 CONFIG = SplitConfig(validation=0.2, test=0.1, salt="a")
 DIGESTS = [content_digest(f"document {i}") for i in range(5000)]

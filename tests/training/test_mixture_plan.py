@@ -3,7 +3,7 @@
 import pytest
 
 from tests.data.numbered import NumberedSource
-from workbench.data.stream import TokenStream
+from workbench.data.serving.stream import TokenStream
 from workbench.errors import InvalidFileError
 from workbench.training.config import RunConfig, check_simplex
 from workbench.training.mixture_plan import planned_mixture, refuse_unavailable

@@ -83,7 +83,7 @@ def print_mixture(rows: Sequence[Any]) -> None:
 
 
 def print_samples(samples: Sequence[Any]) -> None:
-    """Print a step's `workbench.data.served.ServedSample` with the documents that each touches."""
+    """Print a step's `data.serving.served.ServedSample`, with the documents that each touches."""
     for sample in samples:
         say(
             f"{sample.row:>4}  {sample.domain}  epoch {sample.epoch}, window {sample.window}, "

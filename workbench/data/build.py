@@ -15,18 +15,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from workbench.canonical import Json
-from workbench.data.builtin import text_versions
-from workbench.data.cache import StageCache, new_folder, only_one, remove_abandoned
-from workbench.data.config import CorpusConfig, all_sources
-from workbench.data.contamination import contamination_of, ngram_index, write_ngrams
-from workbench.data.corpus import (
-    Corpus,
-    corpus_fingerprint,
-    corpus_folder,
-    deciding_libraries,
-    read_corpus,
-)
-from workbench.data.encoding import (
+from workbench.data.building.cache import StageCache, new_folder, only_one, remove_abandoned
+from workbench.data.building.encoding import (
     Encoded,
     Split,
     encode_corpus,
@@ -35,6 +25,19 @@ from workbench.data.encoding import (
     token_type,
     trained_tokenizer,
 )
+from workbench.data.building.measures import read_measures, write_measures
+from workbench.data.building.reading import DomainRead, Reading, take_read
+from workbench.data.building.stages import apply_stage, stage_key, take_result
+from workbench.data.building.table import Table
+from workbench.data.config import CorpusConfig, all_sources
+from workbench.data.corpus import (
+    Corpus,
+    corpus_fingerprint,
+    corpus_folder,
+    deciding_libraries,
+    read_corpus,
+)
+from workbench.data.filters.contamination import contamination_of, ngram_index, write_ngrams
 from workbench.data.manifest import (
     DOCUMENTS_NAME,
     FORMAT,
@@ -47,17 +50,14 @@ from workbench.data.manifest import (
     seal,
     write_manifest,
 )
-from workbench.data.measures import read_measures, write_measures
 from workbench.data.planned import (
     PlannedStage,
     named_texts,
     planned_stages,
     split_of_row,
 )
-from workbench.data.reading import DomainRead, Reading, take_read
-from workbench.data.sources import file_hashes, is_local
-from workbench.data.stages import apply_stage, stage_key, take_result
-from workbench.data.table import Table
+from workbench.data.text.builtin import text_versions
+from workbench.data.text.sources import file_hashes, is_local
 from workbench.data.workers import Workers
 from workbench.errors import ConflictError, InvalidFileError
 

@@ -15,7 +15,6 @@ from tokenizers import Tokenizer
 
 from workbench.canonical import Json, fingerprint
 from workbench.data.account import account, snake_case
-from workbench.data.builtin import text_versions
 from workbench.data.config import CorpusConfig
 from workbench.data.manifest import (
     DOCUMENTS_NAME,
@@ -28,6 +27,7 @@ from workbench.data.manifest import (
     file_sha256,
     read_manifest,
 )
+from workbench.data.text.builtin import text_versions
 from workbench.data.tokenizer import load_tokenizer, token_bytes
 from workbench.errors import ConflictError, NotFoundError
 from workbench.registry.entries import DataState

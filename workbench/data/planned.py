@@ -6,16 +6,16 @@ from functools import partial
 from pathlib import Path
 
 from workbench.canonical import Json
-from workbench.data.cleaning import reference_texts
+from workbench.data.building.stages import Stage
+from workbench.data.building.table import Row
 from workbench.data.config import CorpusConfig, ReferenceConfig
-from workbench.data.contamination import ContaminationStage, ReadReference
-from workbench.data.language import LanguageStage
-from workbench.data.near_duplicates import NearDuplicateStage
-from workbench.data.quality import QualityStage
-from workbench.data.sources import source_identity
+from workbench.data.filters.contamination import ContaminationStage, ReadReference
+from workbench.data.filters.language import LanguageStage
+from workbench.data.filters.near_duplicates import NearDuplicateStage
+from workbench.data.filters.quality import QualityStage
 from workbench.data.splits import Split, split_of
-from workbench.data.stages import Stage
-from workbench.data.table import Row
+from workbench.data.text.cleaning import reference_texts
+from workbench.data.text.sources import source_identity
 from workbench.data.workers import Workers
 
 

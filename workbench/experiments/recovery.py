@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.data.stream import Accounting
+from workbench.data.serving.stream import Accounting
 from workbench.errors import ConflictError, NotFoundError
 from workbench.experiments.attempts import Attempt, histories
 from workbench.experiments.plan import ExperimentPlan

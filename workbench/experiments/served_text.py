@@ -1,7 +1,7 @@
 """Overlap of the evaluation sets with what a completed run was served, for its last entry."""
 
 from workbench.data.corpus import Corpus
-from workbench.data.served_overlap import served_overlap
+from workbench.data.serving.served_overlap import served_overlap
 from workbench.errors import IntegrityError
 from workbench.registry.entries import RunStarted, ServedOverlap
 from workbench.training.config import RunConfig

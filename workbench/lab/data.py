@@ -127,7 +127,7 @@ class Preparing(OpenedLab):
     def data_at(self, recipe: str, step: int, *, seed: int = 0, scale: str = "") -> tuple[Any, ...]:
         """Return the exact samples of a step of a recipe's control, found without training.
 
-        They are `workbench.data.served.ServedSample`, whose module the core install lacks.
+        They are `workbench.data.serving.served.ServedSample`, whose module the core install lacks.
 
         Args:
             recipe: A recipe file.

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from workbench.data.prefetch import made_ahead
-from workbench.data.stream import Accounting, TokenStream
+from workbench.data.serving.prefetch import made_ahead
+from workbench.data.serving.stream import Accounting, TokenStream
 
 _DEPTH = 2
 """Batches made ahead: one may wait for the disk while the one before is trained on."""

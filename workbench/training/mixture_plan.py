@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.data.corpus import Corpus
-from workbench.data.mixture import resolve
-from workbench.data.weights import num_windows
+from workbench.data.serving.mixture import resolve
+from workbench.data.serving.weights import num_windows
 from workbench.errors import InvalidFileError
 from workbench.training.config import AvailabilityConfig, RunConfig
 from workbench.training.phases import Stretch, stretches

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from workbench.data.mixture import DomainShares, resolve
+from workbench.data.serving.mixture import DomainShares, resolve
 from workbench.training.config import FreezablePart, PhaseConfig, RunConfig
 
 Mixture: TypeAlias = Mapping[str, float] | Literal["natural"]

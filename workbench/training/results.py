@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from workbench.data.stream import Accounting
+from workbench.data.serving.stream import Accounting
 from workbench.sentinel.detector import Finding
 from workbench.training.checkpoints import Checkpoint, RejectedCheckpoint
 

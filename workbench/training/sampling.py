@@ -1,11 +1,11 @@
 """The token stream of a run, and what it serves at any step without training."""
 
-from workbench.data import served
 from workbench.data.corpus import Corpus
-from workbench.data.mixture import resolve
-from workbench.data.served import ServedSample, ServedWindows
-from workbench.data.stream import TokenStream
-from workbench.data.weights import DecaySchedule
+from workbench.data.serving import served
+from workbench.data.serving.mixture import resolve
+from workbench.data.serving.served import ServedSample, ServedWindows
+from workbench.data.serving.stream import TokenStream
+from workbench.data.serving.weights import DecaySchedule
 from workbench.errors import NotFoundError
 from workbench.training.config import RunConfig
 from workbench.training.phases import mixture_changes

@@ -1,0 +1,120 @@
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.disks import disk
+from workbench.data.building.cache import StageCache, new_folder, only_one, remove_abandoned
+from workbench.errors import StoreUnavailableError
+
+KEY = "sha256:" + "0123456789abcdef" * 4
+OTHER = "sha256:" + "f" * 64
+
+
+def nothing() -> None:
+    pass
+
+
+def counting(made: list[str], text: str = "result"):
+    def make(folder: Path) -> None:
+        made.append(text)
+        (folder / "a.txt").write_text(text)
+
+    return make
+
+
+def test_result_is_made_once_a_key(tmp_path: Path) -> None:
+    made: list[str] = []
+    for _ in range(2):
+        found = StageCache(tmp_path, nothing).result("language", KEY, counting(made))
+        assert found == tmp_path / "language-0123456789abcdef"
+        assert (found / "a.txt").read_text() == "result"
+    StageCache(tmp_path, nothing).result("language", OTHER, counting(made))
+    StageCache(tmp_path, nothing).result("quality", KEY, counting(made))
+    assert len(made) == 3
+
+
+def test_result_that_was_damaged_is_made_again(tmp_path: Path) -> None:
+    made: list[str] = []
+    cache = StageCache(tmp_path, nothing)
+    folder = cache.result("language", KEY, counting(made))
+    contents = (folder / "contents.json").read_text()
+    damages = [
+        lambda: (folder / "a.txt").write_text("other"),
+        lambda: (folder / "a.txt").unlink(),
+        lambda: (folder / "contents.json").unlink(),
+        lambda: (folder / "contents.json").write_text("{"),
+        lambda: (folder / "contents.json").write_text("[]"),
+        lambda: (folder / "contents.json").write_text(json.dumps({"key": KEY})),
+        lambda: (folder / "contents.json").write_text(contents.replace(KEY, OTHER)),
+    ]
+    for number, damage in enumerate(damages):
+        damage()
+        assert cache.result("language", KEY, counting(made)) == folder
+        assert (folder / "a.txt").read_text() == "result"
+        assert len(made) == number + 2
+
+
+def test_result_whose_making_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "half.txt").write_text("half")
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        StageCache(tmp_path, nothing).result("language", KEY, fail)
+    assert [path.name for path in tmp_path.iterdir()] == [".language-0123456789abcdef.lock"]
+
+
+def test_results_beyond_the_last_used_are_forgotten_by_stage(tmp_path: Path) -> None:
+    cache, made = StageCache(tmp_path, nothing), list[str]()
+    keys = [f"sha256:{number:016x}{'0' * 48}" for number in range(12)]
+    for age, key in enumerate(keys):
+        os.utime(cache.result("read", key, counting(made)), (age, age))
+    os.utime(cache.result("language", keys[0], counting(made)), (0, 0))
+    cache.result("read", keys[0], counting(made))  # used again: no longer the oldest
+    cache.forget_old()
+    left = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")}
+    kept = [keys[0], *keys[5:]]
+    assert left == {"language-" + "0" * 16, *(f"read-{key[7:23]}" for key in kept)}
+    assert len(made) == 13
+
+
+def test_abandoned_folders_are_removed_and_those_at_work_are_not(tmp_path: Path) -> None:
+    (tmp_path / ".building-small-v1-0123-abcd").mkdir()
+    (tmp_path / ".building-small-v1-0123-abcd" / "file").write_text("half")
+    final = tmp_path / "other-v1-4567"
+    with only_one(final, nothing), new_folder(final) as work:
+        remove_abandoned(tmp_path)
+        assert list(tmp_path.glob(".building-*")) == [work]
+        (work / "file").write_text("whole")
+    assert (final / "file").read_text() == "whole"
+
+
+def test_only_one_tells_who_waits(tmp_path: Path) -> None:
+    waiting, order = threading.Event(), list[str]()
+
+    def second() -> None:
+        with only_one(tmp_path / "a", waiting.set):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with only_one(tmp_path / "a", nothing):
+        thread.start()
+        assert waiting.wait(10)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_new_folder_on_a_full_disk_is_a_refusal_that_leaves_nothing(tmp_path: Path) -> None:
+    with disk(tmp_path / "disk", "size=256k"):
+        final = tmp_path / "disk" / "corpus"
+        with (
+            pytest.raises(StoreUnavailableError, match="full") as caught,
+            new_folder(final) as work,
+        ):
+            (work / "big").write_bytes(bytes(1 << 20))
+        assert "free space" in caught.value.remedy
+        assert list((tmp_path / "disk").iterdir()) == []

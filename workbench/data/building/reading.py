@@ -1,0 +1,324 @@
+"""The first two stages of a build in one pass: documents read and cleaned, equal ones left out.
+
+One pass, since ``max_bytes`` counts what is left after both.
+"""
+
+import contextlib
+import difflib
+import json
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from workbench.canonical import Json
+from workbench.data.building.stages import Samples, excerpt, stage_key
+from workbench.data.building.table import Row, Table, TableWriter
+from workbench.data.config import CorpusConfig, SourceConfig
+from workbench.data.manifest import Removed, Sample, StageRecord
+from workbench.data.text.cleaning import EXCLUDED, Cleaned, Cleaning, cleaned_documents
+from workbench.data.text.dedup import Place, SeenTexts
+from workbench.data.text.hosted import source_files
+from workbench.data.text.sources import is_local, source_identity
+from workbench.data.workers import Workers
+from workbench.errors import ConflictError, InvalidFileError
+
+_READ = "read.json"
+_BATCH = 256
+_MOST_NAMES = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainRead:
+    """How much was taken from one domain's source."""
+
+    read: int
+    read_bytes: int
+    cut: int
+    cut_bytes: int
+    exhausted: bool
+
+
+class Reading:
+    """What decides the first two stages of a corpus, and how they are done."""
+
+    def __init__(self, config: CorpusConfig, *, root: Path, workers: Workers) -> None:
+        """Hash the files of local sources.
+
+        Raises:
+            NotFoundError: a source does not exist.
+            InvalidFileError: a path outside the lab.
+        """
+        self._config = config
+        self._root = root
+        self._workers = workers
+        self.domains = tuple(sorted(config.sources))
+        """Alphabetical: which of two equal documents is kept must not hang on the keys' order."""
+        self._cleaning = Cleaning(
+            max_document_bytes=config.max_document_bytes, excluded=frozenset(config.exclude)
+        )
+        self._before = self._signature()
+        self._read_settings: dict[str, Json] = {
+            "sources": {
+                domain: source_identity(config.sources[domain], root=root)
+                for domain in self.domains
+            },
+            "max_document_bytes": config.max_document_bytes,
+            "exclude": sorted(config.exclude),
+        }
+        self._exact_settings: dict[str, Json] = {
+            "method": config.deduplicate,
+            "unicode": unicodedata.unidata_version,
+        }
+        self._read_key = stage_key("", "read", self._read_settings)
+        self.key = stage_key(self._read_key, "exact_duplicates", self._exact_settings)
+        """Of the two stages together."""
+
+    def write(self, folder: Path, progress: Callable[[str, float], None]) -> None:
+        """Read every source into a table in the folder.
+
+        Raises:
+            InvalidFileError: a source cannot be read, or an exclusion names no document.
+            ConflictError: a file changed meanwhile.
+            NotFoundError: a source does not exist.
+            StoreUnavailableError: the hub cannot be reached.
+        """
+        seen = SeenTexts()
+        takers = {
+            domain: _Taker(place, self.domains, self._config.sources[domain], seen)
+            for place, domain in enumerate(self.domains)
+        }
+        for domain, taker in takers.items():
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                self._read(taker, domain, folder, Path(scratch), progress)
+        if self._signature() != self._before:
+            raise ConflictError(
+                "a file of a source changed while it was read",
+                remedy="wait until it is complete and run again: workbench data build RECIPE",
+            )
+        table = Table(folder, self.domains)
+        self._refuse_unknown(set().union(*(taker.excluded for taker in takers.values())), table)
+        _write_result(folder, takers, self._records(takers, table))
+
+    def _read(
+        self,
+        taker: "_Taker",
+        domain: str,
+        folder: Path,
+        scratch: Path,
+        progress: Callable[[str, float], None],
+    ) -> None:
+        source, place = self._config.sources[domain], self.domains.index(domain)
+        expected = self._expected_bytes(source)
+        documents = cleaned_documents(
+            source, self._cleaning, root=self._root, scratch=scratch, workers=self._workers
+        )
+        with TableWriter(folder, domain) as writer, contextlib.closing(documents):
+            for batch in _batches(documents):
+                taker.take(batch, writer)
+                share = min(1.0, taker.kept_bytes / expected)
+                progress(f"reading {domain}", (place + share) / len(self.domains))
+                if not taker.exhausted:
+                    return
+
+    def _signature(self) -> list[tuple[str, int, int]]:
+        sources = {s.source for s in self._config.sources.values() if is_local(s.source)}
+        files = [f for source in sorted(sources) for f in source_files(source, root=self._root)]
+        return [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
+
+    def _expected_bytes(self, source: SourceConfig) -> int:
+        if not is_local(source.source):
+            return source.max_bytes
+        files = source_files(source.source, root=self._root)
+        return max(1, min(source.max_bytes, sum(file.stat().st_size for file in files)))
+
+    def _refuse_unknown(self, excluded: set[str], table: Table) -> None:
+        unknown = sorted(set(self._config.exclude) - excluded)
+        if unknown:
+            near = _nearest(unknown[0], table)
+            raise InvalidFileError(
+                f"exclude names {unknown[0]!r}, which is no document that was read"
+                + (f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""),
+                remedy=f"write one of {', '.join(near)}, or remove it from exclude"
+                if near
+                else "remove it from exclude",
+            )
+
+    def _records(self, takers: dict[str, "_Taker"], table: Table) -> list[StageRecord]:
+        removed = [taker.removed(table) for taker in takers.values()]
+        return [
+            StageRecord(
+                name="read",
+                key=self._read_key,
+                settings=self._read_settings,
+                removed=dict(zip(takers, (faulty for faulty, _ in removed), strict=True)),
+            ),
+            StageRecord(
+                name="exact_duplicates",
+                key=self.key,
+                settings=self._exact_settings,
+                removed=dict(zip(takers, (repeated for _, repeated in removed), strict=True)),
+            ),
+        ]
+
+
+def take_read(folder: Path) -> tuple[dict[str, DomainRead], list[StageRecord]]:
+    """Return the account and the two records that `Reading.write` left."""
+    stored = json.loads((folder / _READ).read_text("utf-8"))
+    accounts = {domain: DomainRead(**account) for domain, account in stored["domains"].items()}
+    return accounts, [StageRecord.model_validate(record) for record in stored["records"]]
+
+
+def _write_result(
+    folder: Path, takers: dict[str, "_Taker"], records: Iterable[StageRecord]
+) -> None:
+    stored = {
+        "domains": {domain: asdict(taker.account()) for domain, taker in takers.items()},
+        "records": [record.model_dump(mode="json") for record in records],
+    }
+    (folder / _READ).write_text(json.dumps(stored), "utf-8")
+
+
+def _batches(documents: Iterable[Cleaned]) -> Iterator[list[Cleaned]]:
+    iterator = iter(documents)
+    while batch := list(islice(iterator, _BATCH)):
+        yield batch
+
+
+def _nearest(name: str, table: Table) -> list[str]:
+    found: list[str] = []
+    for domain in table.domains:
+        names = [row.id for row in islice(table.rows(domain), _MOST_NAMES)]
+        found += difflib.get_close_matches(name, names, n=3)
+    return difflib.get_close_matches(name, found, n=3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Left:
+    """A document that was not taken."""
+
+    id: str
+    excerpt: str
+    reason: str
+    place: Place | None
+
+
+@dataclass
+class _LeftOut:
+    """What one of the two stages leaves out of one domain."""
+
+    stage: str
+    num_bytes: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._samples: Samples[_Left] = Samples(self.stage)
+
+    def add(self, document: Cleaned, reason: str, place: Place | None) -> None:
+        self.reasons[reason] += 1
+        self.num_bytes += document.num_bytes
+        left = _Left(id=document.id, excerpt=excerpt(document.text), reason=reason, place=place)
+        self._samples.add(document.id, left)
+
+    def removed(self, table: Table, domains: tuple[str, ...]) -> Removed:
+        samples = []
+        for left in self._samples.drawn():
+            why = left.reason
+            if left.place is not None:
+                first = table.row(domains[left.place.domain], left.place.number)
+                why = f"same text as {first.id}"
+            samples.append(Sample(id=left.id, why=why, excerpt=left.excerpt))
+        return Removed(
+            documents=self.reasons.total(),
+            bytes=self.num_bytes,
+            reasons=dict(sorted(self.reasons.items())),
+            samples=tuple(samples),
+        )
+
+
+class _Taker:
+    """Takes one domain's documents until its ``max_bytes`` are reached."""
+
+    def __init__(
+        self, place: int, domains: tuple[str, ...], source: SourceConfig, seen: SeenTexts
+    ) -> None:
+        self._place = place
+        self._domains = domains
+        self._max_bytes = source.max_bytes
+        self._seen = seen
+        self._read = self._read_bytes = self._cut = self._cut_bytes = 0
+        self._faulty = _LeftOut("read")
+        self._repeated = _LeftOut("exact_duplicates")
+        self.kept_bytes = 0
+        self.exhausted = True
+        self.excluded = set[str]()
+
+    def account(self) -> DomainRead:
+        return DomainRead(
+            read=self._read,
+            read_bytes=self._read_bytes,
+            cut=self._cut,
+            cut_bytes=self._cut_bytes,
+            exhausted=self.exhausted,
+        )
+
+    def removed(self, table: Table) -> tuple[Removed, Removed]:
+        """What reading and what exact deduplication left out."""
+        return (
+            self._faulty.removed(table, self._domains),
+            self._repeated.removed(table, self._domains),
+        )
+
+    def take(self, batch: list[Cleaned], writer: TableWriter) -> None:
+        sound = [document.digest for document in batch if not document.fault]
+        places = dict(zip(sound, self._seen.first(sound), strict=True))
+        for document in batch:
+            self._count(document)
+            if document.fault:
+                self._leave_faulty(document)
+                continue
+            place = places[document.digest]
+            if place is not None:
+                self._leave_repeated(document, place)
+                continue
+            places[document.digest] = self._keep(document, writer)
+            if self.kept_bytes >= self._max_bytes:
+                self.exhausted = False
+                return
+
+    def _count(self, document: Cleaned) -> None:
+        self._read += 1
+        self._read_bytes += document.whole_bytes
+        if document.num_bytes < document.whole_bytes:
+            self._cut += 1
+            self._cut_bytes += document.whole_bytes - document.num_bytes
+
+    def _leave_faulty(self, document: Cleaned) -> None:
+        self._faulty.add(document, document.fault, None)
+        if document.fault == EXCLUDED:
+            self.excluded.add(document.id)
+
+    def _leave_repeated(self, document: Cleaned, place: Place) -> None:
+        self._repeated.add(document, f"same as {self._domains[place.domain]}", place)
+
+    def _keep(self, document: Cleaned, writer: TableWriter) -> Place:
+        place = Place(domain=self._place, number=writer.num_rows)
+        writer.write(
+            Row(
+                domain=self._domains[self._place],
+                number=place.number,
+                id=document.id,
+                text=document.text,
+                digest=document.digest,
+                num_bytes=document.num_bytes,
+                provenance=document.provenance,
+                licence=document.licence,
+                language=document.language,
+            )
+        )
+        self._seen.add(document.digest, place)
+        self.kept_bytes += document.num_bytes
+        return place

@@ -1,0 +1,1 @@
+"""What leaves text out, each a stage of a build."""

@@ -1,0 +1,1 @@
+"""What a run draws: mixtures, streams, batches, and what was served."""
