@@ -235,7 +235,8 @@ def route_straight_through(
     """Return the k best of the noisy logits, mixed alike, with the gradient of their softmax.
 
     The weights are 1/k in value and have the gradient of softmax((logits + noise) / temperature)
-    (Jang et al. 2017, section 2.2). Experts that were not chosen do not run and pass no gradient on.
+    (Jang et al. 2017, section 2.2). Experts that were not chosen do not run: their weights, which
+    are 0, pass no gradient on.
     """
     noisy_NE = logits_NE + noise_NE
     chosen_NK = top_choices(noisy_NE.detach(), top_k)
