@@ -53,10 +53,10 @@ def sequence_loss(routing: Sequence[Routing], num_sequences: int, top_k: int) ->
 
 def _sequence_loss(layer: Routing, num_sequences: int, top_k: int) -> Tensor:
     scale: float = layer.probs_NE.shape[1] / top_k
-    probs_BTE = layer.probs_NE.unflatten(0, (num_sequences, -1))
+    probs_BTE: Tensor = layer.probs_NE.unflatten(0, (num_sequences, -1))
     best_NK = top_choices(layer.probs_NE.detach(), top_k)
     hits_NE = torch.zeros_like(layer.probs_NE).scatter(1, best_NK, 1.0)
-    hits_BTE = hits_NE.unflatten(0, (num_sequences, -1))
+    hits_BTE: Tensor = hits_NE.unflatten(0, (num_sequences, -1))
     if layer.mask_N is None:
         return (hits_BTE.mean(1) * probs_BTE.mean(1)).sum(1).mean() * scale
     real_BT1 = layer.mask_N.view(num_sequences, -1, 1)
