@@ -100,7 +100,9 @@ class RouterBalance:
             total = total + config.sequence_weight * loss
         if config.stability_weight and self.average_LE is not None:
             marginal_LE = None if whole is None else whole.marginal_LE
-            loss = balance.stability_loss(routing, self.average_LE, marginal_LE)
+            # A checkpoint brings it to the CPU.
+            average_LE = self.average_LE.to(routing[0].probs_NE.device)
+            loss = balance.stability_loss(routing, average_LE, marginal_LE)
             total = total + config.stability_weight * loss
         return Penalty(aux=aux, total=total)
 
@@ -131,8 +133,8 @@ class RouterBalance:
         if self.average_LE is None:
             self.average_LE = marginal_LE
             return
-        decay = self._config.balance.stability_decay
-        self.average_LE = decay * self.average_LE + (1 - decay) * marginal_LE
+        decay, before_LE = self._config.balance.stability_decay, self.average_LE
+        self.average_LE = decay * before_LE.to(marginal_LE.device) + (1 - decay) * marginal_LE
 
 
 def bias_rate_at(config: RunConfig, step: int) -> float:
