@@ -93,6 +93,14 @@ def test_route_scored_equals_the_slow_reference(scores, groups, top_k):
         assert routing.probs_NE[row].tolist() == pytest.approx(probs, rel=1e-5)
 
 
+def test_route_scored_without_options_is_route_to_the_last_bit():
+    logits = some_logits(8)
+    for top_k in (1, 3):
+        plain, scored = route(logits, top_k), route_scored(logits, top_k, None, RoutingConfig())
+        for name in ("probs_NE", "chosen_NK", "weights_NK"):
+            assert torch.equal(getattr(plain, name), getattr(scored, name))
+
+
 def test_bias_changes_the_choice_and_has_no_gradient():
     config = RoutingConfig(scores="sigmoid", bias=True)
     logits = torch.tensor([[1.0, 0.5, 0.0]], requires_grad=True)

@@ -12,8 +12,10 @@ from torch.utils.checkpoint import checkpoint
 from tests.training.conftest import BASE
 from tests.training.test_module import decoder, module_of, random_batch, run, weights
 from workbench.data.windows import evaluation_windows
+from workbench.moe.balance import switch_loss, z_loss
 from workbench.moe.config import BALANCE_OFF, ROUTING_OFF
 from workbench.moe.load import load_of
+from workbench.moe.loss import summed_nats
 from workbench.proxies.recipe import LEFT_OUT, nested, value_at, with_values
 from workbench.training.balancing import bias_rate_at
 from workbench.training.config import RunConfig
@@ -78,6 +80,27 @@ def test_look_ahead_sees_the_choices_that_training_makes(make_config):
             assert torch.equal(layer.chosen_NK, other.chosen_NK)
             assert torch.equal(layer.slots.has_place_M, other.slots.has_place_M)
     assert not torch.equal(ahead[0][0].chosen_NK, ahead[1][0].chosen_NK)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_step_without_options_is_the_plain_objective_to_the_last_bit(make_config, micro_batches):
+    """What was trained before the options existed trains alike."""
+    batch_shape = {"sequences": 8, "seq_len": 16, "micro_batches": micro_batches}
+    config, batch = make_config(batch=batch_shape), ragged_batch()
+    means, gradients = step_of(module_of(config), batch, weight=0.5)
+    model, num_targets = decoder(config), int(batch["mask"].sum())
+    total = torch.zeros(())
+    parts = [batch[key].chunk(micro_batches) for key in ("tokens", "mask")]
+    for tokens, mask in zip(*parts, strict=True):
+        output = model.hidden(tokens[:, :-1], mask)
+        hidden, targets = output.hidden_BTD.flatten(0, 1), tokens[:, 1:].flatten()
+        loss = summed_nats(hidden, model.output_embedding, targets, mask.flatten()) / num_targets
+        penalty = 0.5 * switch_loss(output.routing) + 0.001 * z_loss(output.routing)
+        (loss + int(mask.sum()) / num_targets * penalty).backward()
+        total += loss.detach()
+    assert means["loss"] == total.item()
+    for name, parameter in model.named_parameters():
+        assert torch.equal(gradients[name], parameter.grad), name
 
 
 def test_micro_batch_scope_does_depend_on_them(make_config):

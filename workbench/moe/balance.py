@@ -175,6 +175,8 @@ def _utilization(layer: Routing) -> Tensor:
 @torch.no_grad()
 def dropped_share(routing: Sequence[Routing]) -> Tensor:
     """Return the share of the real tokens' assignments that found no place, over all layers."""
+    if all(layer.slots is None for layer in routing):
+        return torch.zeros((), device=routing[0].probs_NE.device)
     told = [drops(r.chosen_NK, r.probs_NE.shape[1], r.mask_N, r.slots) for r in routing]
     asked = torch.stack([layer.asked for layer in told]).sum()
     return torch.stack([layer.real for layer in told]).sum() / asked.clamp_min(1)

@@ -85,11 +85,8 @@ class MicroBatch:
     """Of the inputs: True where the target counts and the token is part of the routing figures."""
     segments_BT: Tensor | None
     """Of the inputs: their documents, where attention stays within them."""
-
-    @property
-    def num_targets(self) -> int:
-        """Targets that count."""
-        return self.tokens_BT[:, 1:].numel() if self.mask_BT is None else int(self.mask_BT.sum())
+    num_targets: int
+    """Targets that count."""
 
 
 class PretrainModule(LightningModule):
@@ -169,15 +166,21 @@ class PretrainModule(LightningModule):
     def _micro_batches(self, batch: Mapping[str, Tensor]) -> list[MicroBatch]:
         tokens_BT, mask_BT, segments_BT = batch["tokens"], batch.get("mask"), batch.get("segments")
         rows = len(tokens_BT) // self.identity.config.batch.micro_batches
-        parts = [slice(begin, begin + rows) for begin in range(0, len(tokens_BT), rows)]
-        return [
-            MicroBatch(
-                tokens_BT=tokens_BT[part],
-                mask_BT=None if mask_BT is None else mask_BT[part],
-                segments_BT=None if segments_BT is None else segments_BT[part],
+        made = []
+        for begin in range(0, len(tokens_BT), rows):
+            part = slice(begin, begin + rows)
+            real_BT = None if mask_BT is None else mask_BT[part]
+            made.append(
+                MicroBatch(
+                    tokens_BT=tokens_BT[part],
+                    mask_BT=real_BT,
+                    segments_BT=None if segments_BT is None else segments_BT[part],
+                    num_targets=tokens_BT[part, 1:].numel()
+                    if real_BT is None
+                    else int(real_BT.sum()),
+                )
             )
-            for part in parts
-        ]
+        return made
 
     def _hidden(self, batch: MicroBatch, number: int) -> HiddenOutput:
         rank = 0 if self.group is None else distributed.get_rank(self.group)
