@@ -76,7 +76,7 @@ def test_look_ahead_sees_the_choices_that_training_makes(make_config):
     parts = module._micro_batches(random_batch())
     ahead = list(module._routing_ahead(parts))
     for number, one in enumerate(parts):
-        for layer, other in zip(module._hidden(one, number).routing, ahead[number], strict=True):
+        for layer, other in zip(module._hidden(one).routing, ahead[number], strict=True):
             assert torch.equal(layer.chosen_NK, other.chosen_NK)
             assert torch.equal(layer.slots.has_place_M, other.slots.has_place_M)
     assert not torch.equal(ahead[0][0].chosen_NK, ahead[1][0].chosen_NK)
@@ -113,7 +113,7 @@ def test_micro_batch_scope_does_depend_on_them(make_config):
 
 
 def test_global_scope_under_autocast_keeps_every_gradient(make_config):
-    """The look ahead converts weights without gradient, which training must not use."""
+    """The look ahead converts weights without gradient, and autocast keeps what it converts."""
     found = []
     for parts in (1, 4):
         batch = {"sequences": 8, "seq_len": 16, "micro_batches": parts}

@@ -87,6 +87,8 @@ class MicroBatch:
     """Of the inputs: their documents, where attention stays within them."""
     num_targets: int
     """Targets that count."""
+    number: int
+    """Its place in the step, from 0."""
 
 
 class PretrainModule(LightningModule):
@@ -155,9 +157,8 @@ class PretrainModule(LightningModule):
         if self.balance.looks_ahead:
             self.balance.preview(self._routing_ahead(parts), self.group)
         sums = torch.zeros(len(_MEANS), device=batch["tokens"].device)
-        for number, one in enumerate(parts):
-            output = self._hidden(one, number)
-            objective, means = self._objective(one, output, float(num_targets), balance_weight)
+        for one in parts:
+            objective, means = self._objective(one, float(num_targets), balance_weight)
             if backward:
                 self.manual_backward(objective)
             sums += means
@@ -167,24 +168,24 @@ class PretrainModule(LightningModule):
         tokens_BT, mask_BT, segments_BT = batch["tokens"], batch.get("mask"), batch.get("segments")
         rows = len(tokens_BT) // self.identity.config.batch.micro_batches
         made = []
-        for begin in range(0, len(tokens_BT), rows):
+        for number, begin in enumerate(range(0, len(tokens_BT), rows)):
             part = slice(begin, begin + rows)
             real_BT = None if mask_BT is None else mask_BT[part]
+            targets_BT = tokens_BT[part, 1:]
             made.append(
                 MicroBatch(
                     tokens_BT=tokens_BT[part],
                     mask_BT=real_BT,
                     segments_BT=None if segments_BT is None else segments_BT[part],
-                    num_targets=tokens_BT[part, 1:].numel()
-                    if real_BT is None
-                    else int(real_BT.sum()),
+                    num_targets=int(targets_BT.numel() if real_BT is None else real_BT.sum()),
+                    number=number,
                 )
             )
         return made
 
-    def _hidden(self, batch: MicroBatch, number: int) -> HiddenOutput:
+    def _hidden(self, batch: MicroBatch) -> HiddenOutput:
         rank = 0 if self.group is None else distributed.get_rank(self.group)
-        part = rank * self.identity.config.batch.micro_batches + number
+        part = rank * self.identity.config.batch.micro_batches + batch.number
         turn = Turn(seed=self.identity.seed, step=self.done + 1, part=part)
         return self.model.hidden(
             batch.tokens_BT[:, :-1], batch.mask_BT, batch.segments_BT, turn=turn
@@ -192,10 +193,8 @@ class PretrainModule(LightningModule):
 
     @torch.no_grad()
     def _routing_ahead(self, parts: Sequence[MicroBatch]) -> Iterator[Sequence[Routing]]:
-        for number, one in enumerate(parts):
-            yield self._hidden(one, number).routing
-        # Weights that autocast has converted here have no gradient, and it would use them again.
-        torch.clear_autocast_cache()
+        for one in parts:
+            yield self._hidden(one).routing
 
     def _over_ranks(self, values: Tensor) -> Tensor:
         """Return the mean over the ranks that share the batch."""
@@ -206,14 +205,11 @@ class PretrainModule(LightningModule):
         return total / distributed.get_world_size(self.group)
 
     def _objective(
-        self,
-        batch: MicroBatch,
-        output: HiddenOutput,
-        num_targets: float,
-        balance_weight: float,
+        self, batch: MicroBatch, num_targets: float, balance_weight: float
     ) -> tuple[Tensor, Tensor]:
         """Return a micro-batch's part of the step's objective and of its means."""
         tokens_BT, mask_BT = batch.tokens_BT, batch.mask_BT
+        output = self._hidden(batch)
         share = batch.num_targets / num_targets
         nats = summed_nats(
             output.hidden_BTD.flatten(0, 1),
