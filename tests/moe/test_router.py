@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from workbench.moe.router import Router, route, top_choices
+from workbench.moe.choices import top_choices
+from workbench.moe.router import Router, route
 
 
 def test_top_choices_ties_go_to_the_lower_index():

@@ -205,6 +205,38 @@ def test_killed_run_with_the_data_side_s_options_resumes_equal_to_the_last_bit(
     assert resumed.mixture == whole.mixture
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {
+            "model__routing": {"scores": "sigmoid", "bias": True, "refresh_every": 3},
+            "balance__bias_rate": 0.01,
+            "balance__scope": "global_batch",
+            "balance__stability_weight": 0.1,
+            "balance__stability_definition": "kl(P||ema(P))@1",
+        },
+        {"model__routing": {"kind": "gumbel", "capacity_factor": 1.0}},
+    ],
+    ids=["biases", "gumbel"],
+)
+def test_killed_run_with_the_router_s_options_resumes_equal_to_the_last_bit(
+    make_config, corpus, tmp_path, more
+):
+    """A1: biases, held rule, moving average and noise as if nothing had happened."""
+    config = make_config(**more)
+    whole = train(config, corpus, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(config, corpus, tmp_path / "cut", Listener(7, die))
+    resumed = train(config, corpus, tmp_path / "cut")
+    assert resumed.from_step == 4
+    for key in ("state_dict", "optimizer_states", "loops", "workbench"):
+        assert_equal(state_of(whole)[key], state_of(resumed)[key], key)
+    assert resumed.final == whole.final
+    checkpoint = resumed.checkpoint
+    model = load_weights(config, checkpoint.path, checkpoint.sha256)
+    assert evaluate(model, validation_windows(corpus, config)) == resumed.final
+
+
 def test_run_leaves_no_thread_behind(make_config, corpus, tmp_path):
     """Also a run that ends before its last step, with batches made ahead."""
     with pytest.raises(Killed):
@@ -224,6 +256,8 @@ def test_identity_names_no_option_that_is_off(make_config):
     identity = RunIdentity(config=make_config(), seed=7, corpus="sha256:0").plain()
     assert not {"document_weights", "availability"} & set(identity)
     assert "documents" not in identity["batch"]
+    assert "routing" not in identity["model"]
+    assert list(identity["balance"]) == ["weight", "definition", "scope", "z_loss_weight"]
 
 
 KILL_ITSELF = """

@@ -70,7 +70,7 @@ class FixedLoss(nn.Module):
             # After token 7 token 2 takes so much mass that -log p(1) is 10.
             self.output_embedding[2, 1] = 50.0 + torch.log(torch.expm1(torch.tensor(10.0)))
 
-    def hidden(self, tokens, mask=None, segments=None):
+    def hidden(self, tokens, mask=None, segments=None, turn=None):
         hidden = torch.stack([torch.ones(tokens.shape), (tokens == 7).float()], -1)
         routing = route(torch.zeros(tokens.numel(), 4), 2, None if mask is None else mask.flatten())
         return HiddenOutput(hidden_BTD=hidden, routing=(routing,))

@@ -1,7 +1,8 @@
-"""SwiGLU experts: one contiguous tensor a projection, dropless, run as grouped matrix products.
+"""SwiGLU experts: one contiguous tensor a projection, run as grouped matrix products.
 
 Shape suffixes: N tokens, K experts a token, E experts, M = N·K assignments, D model width,
-F expert width, I and O the input and output widths of one projection.
+F expert width, I and O the input and output widths of one projection. With a capacity, the sorted
+places are those of `workbench.moe.capacity`, some of them empty: as many rows as places.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.moe.capacity import Slots
 from workbench.moe.router import Routing
 
 
@@ -25,6 +27,8 @@ class Dispatch:
     ends_E: Tensor
     """int32; where each expert's rows end. An expert that no token chose has no rows."""
     top_k: int
+    slots: Slots | None = None
+    """Where it is given, an assignment may have no place and a place no assignment."""
 
 
 def dispatch(chosen_NK: Tensor, num_experts: int) -> Dispatch:
@@ -35,6 +39,18 @@ def dispatch(chosen_NK: Tensor, num_experts: int) -> Dispatch:
     place_M[order_M] = torch.arange(order_M.numel(), device=order_M.device)
     ends_E = torch.bincount(flat_M, minlength=num_experts).cumsum(0).to(torch.int32)
     return Dispatch(order_M=order_M, place_M=place_M, ends_E=ends_E, top_k=chosen_NK.shape[1])
+
+
+def dispatch_within(slots: Slots, num_experts: int, top_k: int) -> Dispatch:
+    """Return the same number of places for every expert, the empty ones as rows of zeros."""
+    ends_E = torch.arange(1, num_experts + 1, dtype=torch.int32, device=slots.place_M.device)
+    return Dispatch(
+        order_M=slots.assignment_S,
+        place_M=slots.place_M,
+        ends_E=ends_E * slots.capacity,
+        top_k=top_k,
+        slots=slots,
+    )
 
 
 class Experts(nn.Module):
@@ -48,8 +64,17 @@ class Experts(nn.Module):
         self.down = nn.Parameter(torch.zeros(num_experts, d_model, d_expert))
 
     def forward(self, x_ND: Tensor, routing: Routing) -> Tensor:
-        """Return the weighted sum of the chosen experts' outputs, [N, D]. No token is dropped."""
-        plan = dispatch(routing.chosen_NK, self.num_experts)
+        """Return the weighted sum of the chosen experts' outputs, [N, D].
+
+        Without slots no token is dropped; with them, an expert without a place for a token adds
+        nothing to it.
+        """
+        slots, top_k = routing.slots, routing.chosen_NK.shape[1]
+        plan = (
+            dispatch(routing.chosen_NK, self.num_experts)
+            if slots is None
+            else dispatch_within(slots, self.num_experts, top_k)
+        )
         x_MD = _gather(x_ND, plan)
         gate_MF = grouped_linear(x_MD, self.gate, plan.ends_E)
         up_MF = grouped_linear(x_MD, self.up, plan.ends_E)
@@ -118,22 +143,36 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_ND: Tensor, plan: Dispatch) -> Tensor:
         ctx.plan = plan
-        return x_ND.index_select(0, plan.order_M // plan.top_k)
+        return _filled(x_ND.index_select(0, plan.order_M // plan.top_k), plan)
 
     @staticmethod
     def backward(ctx: Any, grad_MD: Tensor) -> tuple[Tensor, None]:
-        grad_NKD = grad_MD.index_select(0, ctx.plan.place_M).unflatten(0, (-1, ctx.plan.top_k))
-        return grad_NKD.sum(1), None
+        grad_MD = _placed(grad_MD.index_select(0, ctx.plan.place_M), ctx.plan)
+        return grad_MD.unflatten(0, (-1, ctx.plan.top_k)).sum(1), None
 
 
 class _Restore(torch.autograd.Function):
-    """A permutation; its gradient is the inverse permutation."""
+    """A permutation, but for what has no place; its gradient is the inverse permutation."""
 
     @staticmethod
     def forward(ctx: Any, y_MD: Tensor, plan: Dispatch) -> Tensor:
         ctx.plan = plan
-        return y_MD.index_select(0, plan.place_M)
+        return _placed(y_MD.index_select(0, plan.place_M), plan)
 
     @staticmethod
     def backward(ctx: Any, grad_MD: Tensor) -> tuple[Tensor, None]:
-        return grad_MD.index_select(0, ctx.plan.order_M), None
+        return _filled(grad_MD.index_select(0, ctx.plan.order_M), ctx.plan), None
+
+
+def _filled(rows_MD: Tensor, plan: Dispatch) -> Tensor:
+    """Return the rows at their places with zeros where a place is empty."""
+    if plan.slots is None:
+        return rows_MD
+    return torch.where(plan.slots.filled_S.unsqueeze(1), rows_MD, 0)
+
+
+def _placed(rows_MD: Tensor, plan: Dispatch) -> Tensor:
+    """Return the rows of the assignments with zeros where one has no place."""
+    if plan.slots is None:
+        return rows_MD
+    return torch.where(plan.slots.has_place_M.unsqueeze(1), rows_MD, 0)

@@ -13,7 +13,7 @@ from torch.nn import functional
 from workbench.moe.attention import Attention, RMSNorm, Rotation, visible_positions
 from workbench.moe.config import ModelConfig
 from workbench.moe.experts import Experts, SharedExperts
-from workbench.moe.router import Router, Routing
+from workbench.moe.router import Router, Routing, Turn
 
 Part: TypeAlias = Literal["router", "embeddings", "experts", "attention", "norm", "head"]
 
@@ -45,13 +45,15 @@ class Layer(nn.Module):
     ``pre`` normalises a sub-layer's input, ``reordered`` its output (OLMo 2, section 2.1).
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, number: int = 0) -> None:
         super().__init__()
         self.reordered = config.norm_placement == "reordered"
         self.attention_norm = RMSNorm(config.d_model)
         self.attention = Attention(config)
         self.experts_norm = RMSNorm(config.d_model)
-        self.router = Router(config.d_model, config.num_experts, config.top_k)
+        self.router = Router(
+            config.d_model, config.num_experts, config.top_k, config.routing, number
+        )
         self.experts = Experts(config.num_experts, config.d_model, config.d_expert)
         self.shared_experts = (
             SharedExperts(config.num_shared_experts, config.d_model, config.d_expert)
@@ -65,19 +67,22 @@ class Layer(nn.Module):
         rotation: Rotation,
         mask_N: Tensor | None,
         visible_B1TT: Tensor | None,
+        turn: Turn | None = None,
     ) -> tuple[Tensor, Routing]:
         """Return the residual stream after the layer and its routing."""
         if self.reordered:
             x_BTD = x_BTD + self.attention_norm(self.attention(x_BTD, rotation, visible_B1TT))
-            y_BTD, routing = self._experts(x_BTD, mask_N)
+            y_BTD, routing = self._experts(x_BTD, mask_N, turn)
             return x_BTD + self.experts_norm(y_BTD), routing
         x_BTD = x_BTD + self.attention(self.attention_norm(x_BTD), rotation, visible_B1TT)
-        y_BTD, routing = self._experts(self.experts_norm(x_BTD), mask_N)
+        y_BTD, routing = self._experts(self.experts_norm(x_BTD), mask_N, turn)
         return x_BTD + y_BTD, routing
 
-    def _experts(self, x_BTD: Tensor, mask_N: Tensor | None) -> tuple[Tensor, Routing]:
+    def _experts(
+        self, x_BTD: Tensor, mask_N: Tensor | None, turn: Turn | None
+    ) -> tuple[Tensor, Routing]:
         x_ND = x_BTD.flatten(0, 1)
-        routing = self.router(x_ND, mask_N)
+        routing = self.router(x_ND, mask_N, turn)
         y_ND = self.experts(x_ND, routing)
         if self.shared_experts is not None:
             y_ND = y_ND + self.shared_experts(x_ND)
@@ -97,7 +102,7 @@ class MoEDecoder(nn.Module):
         self.rotation = Rotation(
             config.d_model // config.num_heads, config.max_seq_len, config.rope_theta
         )
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
+        self.layers = nn.ModuleList(Layer(config, i) for i in range(config.num_layers))
         self.final_norm = RMSNorm(config.d_model)
         self.head = (
             None
@@ -130,6 +135,7 @@ class MoEDecoder(nn.Module):
         tokens_BT: Tensor,
         mask_BT: Tensor | None = None,
         segments_BT: Tensor | None = None,
+        turn: Turn | None = None,
     ) -> HiddenOutput:
         """Return the final hidden states and the routing of every layer.
 
@@ -140,6 +146,7 @@ class MoEDecoder(nn.Module):
                 sequence never reaches a real token. Padding in front is not supported.
             segments_BT: which document each token belongs to; attention stays within it, so that
                 the hidden states are those of each document alone. None is one document a row.
+            turn: of a training pass, which noise and drops belong to; None is inference.
         """
         assert tokens_BT.shape[1] <= self.config.max_seq_len, tokens_BT.shape  # noqa: S101
         mask_N = None if mask_BT is None else mask_BT.flatten()
@@ -147,9 +154,18 @@ class MoEDecoder(nn.Module):
         x_BTD = functional.embedding(tokens_BT, self.embedding)
         routing: list[Routing] = []
         for layer in self.layers:
-            x_BTD, decided = layer(x_BTD, self.rotation, mask_N, visible_B1TT)
+            x_BTD, decided = layer(x_BTD, self.rotation, mask_N, visible_B1TT, turn)
             routing.append(decided)
         return HiddenOutput(hidden_BTD=self.final_norm(x_BTD), routing=tuple(routing))
+
+    def routers(self) -> tuple[Router, ...]:
+        """Return the router of every layer."""
+        return tuple(layer.router for layer in self.layers)  # type: ignore[misc]
+
+    def refresh_routing(self) -> None:
+        """Let the routers choose by their matrices of now, where they hold older ones."""
+        for router in self.routers():
+            router.refresh()
 
 
 def initialise(model: MoEDecoder, generator: torch.Generator) -> None:
@@ -167,6 +183,7 @@ def initialise(model: MoEDecoder, generator: torch.Generator) -> None:
                 continue
             scale = residual if name.endswith(_RESIDUAL_WRITERS) else 1.0
             parameter.normal_(0.0, config.init_std * scale, generator=generator)
+    model.refresh_routing()
 
 
 def part_of(name: str) -> Part:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from workbench.canonical import Json
 from workbench.data.config import CorpusConfig, Domain
+from workbench.moe.config import BALANCE_OFF, ROUTING_OFF
 from workbench.training.config import RunConfig
 
 SIMPLEX_KEYS = ("mixture", "phase_fractions")
@@ -23,6 +24,8 @@ LEFT_OUT: dict[str, Json] = {
     "batch.documents": "joined",
     "document_weights": None,
     "availability": None,
+    **{f"model.routing.{key}": value for key, value in ROUTING_OFF.items()},
+    **{f"balance.{key}": value for key, value in BALANCE_OFF.items()},
 }
 """Keys that a written configuration leaves out while they have these values."""
 

@@ -58,6 +58,10 @@ class PhaseConfig(BaseModel):
     """Parts without updates during this phase."""
     balance_weight: float | None = Field(default=None, ge=0, le=10)
     """Overrides λ during this phase."""
+    bias_rate: float | None = Field(
+        default=None, ge=0, le=1, exclude_if=lambda bias_rate: bias_rate is None
+    )
+    """Overrides γ, the step of the experts' biases, during this phase; 0 holds them still."""
 
     @field_validator("mixture")
     @classmethod
@@ -206,6 +210,12 @@ class RunConfig(BaseModel):
         if self.batch.seq_len > self.model.max_seq_len:
             raise ValueError(
                 f"seq_len {self.batch.seq_len} exceeds max_seq_len {self.model.max_seq_len}"
+            )
+        rates = [self.balance.bias_rate, *(phase.bias_rate or 0.0 for phase in self.phases)]
+        if any(rates) and not self.model.routing.bias:
+            raise ValueError(
+                f"bias_rate {max(rates):g} moves biases that the router does not have -> write "
+                "model.routing.bias: true"
             )
         return self
 

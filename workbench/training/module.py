@@ -4,18 +4,20 @@ Shape suffixes: B sequences, T positions, D model width.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from lightning.pytorch import LightningModule
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from workbench.errors import ConflictError, IntegrityError
 from workbench.moe import balance
 from workbench.moe.loss import summed_nats
-from workbench.moe.model import MoEDecoder
+from workbench.moe.model import HiddenOutput, MoEDecoder
+from workbench.moe.router import Routing, Turn
+from workbench.training.balancing import RouterBalance
 from workbench.training.config import FreezablePart, RunConfig
 from workbench.training.optimizers import (
     build_optimizer,
@@ -59,7 +61,9 @@ class StepMeasures:
     max_expert_share: float
     capacity_utilization: float
     aux_loss: float
-    """Balance loss without λ."""
+    """Balance loss without λ: 1.0 at balance."""
+    dropped_share: float = 0.0
+    """Of the assignments of real tokens: what found its expert full."""
 
     @property
     def failure(self) -> str:
@@ -81,6 +85,10 @@ class MicroBatch:
     """Of the inputs: True where the target counts and the token is part of the routing figures."""
     segments_BT: Tensor | None
     """Of the inputs: their documents, where attention stays within them."""
+    num_targets: int
+    """Targets that count."""
+    number: int
+    """Its place in the step, from 0."""
 
 
 class PretrainModule(LightningModule):
@@ -101,6 +109,9 @@ class PretrainModule(LightningModule):
         """Of the last step."""
         self.extra_state: dict[str, Any] = {}
         """Plain values of others that travel with the checkpoint."""
+        self.balance = RouterBalance(identity.config)
+        self.group: distributed.ProcessGroup | None = None
+        """Of the ranks that share a batch, whose gradients are averaged; None is one process."""
         self._frozen: tuple[FreezablePart, ...] = ()
         self._restored_updates: int | None = None
 
@@ -121,12 +132,15 @@ class PretrainModule(LightningModule):
         lr = learning_rate(config, step)
         set_learning_rate(optimizer, lr)
         optimizer.zero_grad(set_to_none=True)
+        if (step - 1) % config.model.routing.refresh_every == 0:
+            self.model.refresh_routing()
         updates = "all" not in self._frozen
         means = self._accumulate(batch, balance_weight_at(config, step), backward=updates)
         grad_norm = self._clip() if updates else None
         self.measures = StepMeasures(step=step, lr=lr, grad_norm=grad_norm, **means)
         if not self.measures.failure and updates:
             optimizer.step()
+            self.balance.end(self.model, step, self.group)
         self.done = step
 
     def _accumulate(
@@ -137,33 +151,66 @@ class PretrainModule(LightningModule):
         Each micro-batch counts by its share of the step's targets: the loss is the mean over all
         targets, and the auxiliary terms do not grow with the number of micro-batches.
         """
-        tokens_BT = batch["tokens"]
-        mask_BT = batch.get("mask")
-        num_targets = tokens_BT[:, 1:].numel() if mask_BT is None else int(mask_BT.sum())
-        segments_BT = batch.get("segments")
-        rows = len(tokens_BT) // self.identity.config.batch.micro_batches
-        sums = torch.zeros(len(_MEANS), device=tokens_BT.device)
-        for begin in range(0, len(tokens_BT), rows):
-            part = slice(begin, begin + rows)
-            one = MicroBatch(
-                tokens_BT=tokens_BT[part],
-                mask_BT=None if mask_BT is None else mask_BT[part],
-                segments_BT=None if segments_BT is None else segments_BT[part],
-            )
-            objective, means = self._objective(one, num_targets, balance_weight)
+        parts = self._micro_batches(batch)
+        num_targets = self._over_ranks(torch.tensor(sum(one.num_targets for one in parts)))
+        self.balance.begin()
+        if self.balance.looks_ahead:
+            self.balance.preview(self._routing_ahead(parts), self.group)
+        sums = torch.zeros(len(_MEANS), device=batch["tokens"].device)
+        for one in parts:
+            objective, means = self._objective(one, float(num_targets), balance_weight)
             if backward:
                 self.manual_backward(objective)
             sums += means
-        return dict(zip(_MEANS, sums.tolist(), strict=True))
+        return dict(zip(_MEANS, self._over_ranks(sums).tolist(), strict=True))
+
+    def _micro_batches(self, batch: Mapping[str, Tensor]) -> list[MicroBatch]:
+        tokens_BT, mask_BT, segments_BT = batch["tokens"], batch.get("mask"), batch.get("segments")
+        rows = len(tokens_BT) // self.identity.config.batch.micro_batches
+        made = []
+        for number, begin in enumerate(range(0, len(tokens_BT), rows)):
+            part = slice(begin, begin + rows)
+            real_BT = None if mask_BT is None else mask_BT[part]
+            targets_BT = tokens_BT[part, 1:]
+            made.append(
+                MicroBatch(
+                    tokens_BT=tokens_BT[part],
+                    mask_BT=real_BT,
+                    segments_BT=None if segments_BT is None else segments_BT[part],
+                    num_targets=int(targets_BT.numel() if real_BT is None else real_BT.sum()),
+                    number=number,
+                )
+            )
+        return made
+
+    def _hidden(self, batch: MicroBatch) -> HiddenOutput:
+        rank = 0 if self.group is None else distributed.get_rank(self.group)
+        part = rank * self.identity.config.batch.micro_batches + batch.number
+        turn = Turn(seed=self.identity.seed, step=self.done + 1, part=part)
+        return self.model.hidden(
+            batch.tokens_BT[:, :-1], batch.mask_BT, batch.segments_BT, turn=turn
+        )
+
+    @torch.no_grad()
+    def _routing_ahead(self, parts: Sequence[MicroBatch]) -> Iterator[Sequence[Routing]]:
+        for one in parts:
+            yield self._hidden(one).routing
+
+    def _over_ranks(self, values: Tensor) -> Tensor:
+        """Return the mean over the ranks that share the batch."""
+        if self.group is None:
+            return values
+        total = values.double().to(self.device)
+        distributed.all_reduce(total, group=self.group)
+        return total / distributed.get_world_size(self.group)
 
     def _objective(
-        self, batch: MicroBatch, num_targets: int, balance_weight: float
+        self, batch: MicroBatch, num_targets: float, balance_weight: float
     ) -> tuple[Tensor, Tensor]:
         """Return a micro-batch's part of the step's objective and of its means."""
         tokens_BT, mask_BT = batch.tokens_BT, batch.mask_BT
-        output = self.model.hidden(tokens_BT[:, :-1], mask_BT, batch.segments_BT)
-        num_counted = tokens_BT[:, 1:].numel() if mask_BT is None else int(mask_BT.sum())
-        share = num_counted / num_targets
+        output = self._hidden(batch)
+        share = batch.num_targets / num_targets
         nats = summed_nats(
             output.hidden_BTD.flatten(0, 1),
             self.model.output_embedding,
@@ -171,19 +218,21 @@ class PretrainModule(LightningModule):
             None if mask_BT is None else mask_BT.flatten(),
         )
         loss = nats / num_targets
-        aux = balance.switch_loss(output.routing)
-        penalty = balance_weight * aux
-        z_weight = self.identity.config.balance.z_loss_weight
-        if z_weight:
-            penalty = penalty + z_weight * balance.z_loss(output.routing)
+        penalty = self.balance.penalty(
+            output.routing,
+            num_sequences=len(tokens_BT),
+            balance_weight=balance_weight,
+            group=self.group,
+        )
         health = [
             balance.router_entropy(output.routing),
             balance.max_expert_share(output.routing),
             balance.capacity_utilization(output.routing),
-            aux.detach(),
+            penalty.aux.detach(),
+            balance.dropped_share(output.routing),
         ]
         means = torch.stack([loss.detach(), *(share * value for value in health)])
-        return loss + share * penalty, means
+        return loss + share * penalty.total, means
 
     def _clip(self) -> float:
         parameters = [p for p in self.model.parameters() if p.grad is not None]
@@ -207,6 +256,8 @@ class PretrainModule(LightningModule):
             "updates": num_updates(self._optimizer()),
             **self.extra_state,
         }
+        if self.balance.average_LE is not None:
+            checkpoint[STATE_KEY]["router_average"] = self.balance.average_LE
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take the run's position.
@@ -223,6 +274,7 @@ class PretrainModule(LightningModule):
             )
         self.done = state["done"]
         self._restored_updates = state["updates"]
+        self.balance.average_LE = state.get("router_average")
         self.extra_state = {k: v for k, v in state.items() if k not in _OWN_STATE}
 
     def on_train_start(self) -> None:
@@ -243,8 +295,11 @@ class PretrainModule(LightningModule):
             )
 
 
-_MEANS = ("loss", "router_entropy", "max_expert_share", "capacity_utilization", "aux_loss")
-_OWN_STATE = ("identity", "done", "updates")
+_MEANS = (
+    *("loss", "router_entropy", "max_expert_share", "capacity_utilization", "aux_loss"),
+    "dropped_share",
+)
+_OWN_STATE = ("identity", "done", "updates", "router_average")
 
 
 def _differences(saved: Any, wanted: Any, path: str = "") -> list[str]:
