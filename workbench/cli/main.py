@@ -16,6 +16,7 @@ from workbench.cli import (
     reading,
     reviewing,
     running,
+    scheduling,
     scoring,
     watching,
 )
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 
 for _group in (
-    filing, changes, reviewing, running, noise, watching, reading, scoring,
+    filing, changes, reviewing, running, noise, watching, scheduling, reading, scoring,
     anchoring, keeping, demo,
 ):  # fmt: skip
     _group.add_commands(app)
