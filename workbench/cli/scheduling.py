@@ -58,10 +58,8 @@ def schedule(
         return
     config = found.config
     say(found.what, bold=True)
-    say(
-        f"{config.steps:,} step{'s' if config.steps > 1 else ''} of {config.tokens_per_step:,} tokens, peak learning rate "
-        f"{config.optimizer.lr:g}"
-    )
+    steps = "1 step" if config.steps == 1 else f"{config.steps:,} steps"
+    say(f"{steps} of {config.tokens_per_step:,} tokens, peak learning rate {config.optimizer.lr:g}")
     _print_plot(found.sampled(_WIDTH))
     _print_rows(rows)
     if not every and len(rows) < config.steps:
