@@ -97,8 +97,6 @@ def test_training_flops_matrix_products_equal_those_that_run(shape):
     if latent.kind == "mla":
         width = latent.qk_nope_head_dim + latent.qk_rope_head_dim + latent.v_head_dim
         widths = shape.num_heads * width
-        # With values of another width torch multiplies all positions, and its counter sees it.
-        pairs -= seq_len * seq_len
     attention = sequences * shape.num_layers * 3 * 2 * widths * pairs
     counted = counter.get_total_flops() + attention
     assert training_flops_per_token(shape, seq_len) * sequences * seq_len == counted

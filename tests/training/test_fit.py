@@ -473,6 +473,16 @@ def test_resume_with_another_checkpoint_interval_goes_on(make_config, corpus, tm
     assert train(make_config(checkpoint__every=3), corpus, tmp_path).outcome == "completed"
 
 
+def test_resume_with_recompute_ends_equal_to_the_last_bit(make_config, corpus, tmp_path):
+    """The way out when a smaller device has to go on with a run."""
+    whole = train(make_config(), corpus, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(make_config(), corpus, tmp_path / "cut", Listener(6, die))
+    resumed = train(make_config(recompute="full"), corpus, tmp_path / "cut")
+    assert (resumed.outcome, resumed.from_step) == ("completed", 4)
+    assert resumed.final == whole.final
+
+
 def test_two_processes_do_not_train_in_one_folder(make_config, corpus, tmp_path):
     with exclusive(tmp_path), pytest.raises(ConflictError, match="another process"):
         train(make_config(), corpus, tmp_path)

@@ -1,10 +1,13 @@
 """Shape of the mixture-of-experts decoder. Imports no torch, so that a proposal can be checked."""
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from workbench.moe.attention_config import AttentionConfig
+
+RecomputePolicy: TypeAlias = Literal["none", "full", "qkv", "qkv_softmax", "selective"]
+"""What the backward pass computes again instead of keeping: see `workbench.moe.recompute`."""
 
 BALANCE_DEFINITION = "switch-E*sum(f*P)/k@1"
 """Switch loss E·Σ f_i·P_i with f counted over the top-k assignments and divided by k: 1.0 at

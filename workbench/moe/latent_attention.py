@@ -1,7 +1,8 @@
 """Multi-head latent attention (DeepSeek-V2, section 2.1.2 and 2.1.3; DeepSeek-V3, eq. 1-11).
 
 Shape suffixes: B sequences, T positions, D model width, H heads, R width of the compressed keys
-and values, N width of a head without position, P rotary width, C = N + P, V width of a value.
+and values, N width of a head without position, P rotary width, C = N + P, V width of a value,
+M = H·V.
 """
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.moe.attention import RMSNorm, Rotation
-from workbench.moe.config import ModelConfig
+from workbench.moe.config import ModelConfig, RecomputePolicy
+from workbench.moe.recompute import attention_result
 
 
 class LatentAttention(nn.Module):
@@ -22,6 +24,7 @@ class LatentAttention(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.recompute: RecomputePolicy = "none"
         widths = config.attention
         self.num_heads = config.num_heads
         self.width_nope, self.width_rope = widths.qk_nope_head_dim, widths.qk_rope_head_dim
@@ -51,7 +54,8 @@ class LatentAttention(nn.Module):
         self, x_BTD: Tensor, rotation: Rotation, visible_B1TT: Tensor | None = None
     ) -> Tensor:
         """Return the attention output, [B, T, D]; arguments as of `workbench.moe.attention`."""
-        return functional.linear(self.mixed(x_BTD, rotation, visible_B1TT), self.output)
+        mixed_BTM = attention_result(self.recompute, self.mixed, x_BTD, rotation, visible_B1TT)
+        return functional.linear(mixed_BTM, self.output)
 
     def mixed(
         self, x_BTD: Tensor, rotation: Rotation, visible_B1TT: Tensor | None = None
@@ -66,12 +70,8 @@ class LatentAttention(nn.Module):
         nope_BTHN = functional.linear(latent_BTR, self.key_up).unflatten(-1, (self.num_heads, -1))
         k_BTHC = torch.cat((nope_BTHN, rope_BT1P.expand(-1, -1, self.num_heads, -1)), dim=-1)
         v_BTHV = functional.linear(latent_BTR, self.value_up).unflatten(-1, (self.num_heads, -1))
-        mixed_BHTV = functional.scaled_dot_product_attention(
-            q_BTHC.transpose(1, 2),
-            k_BTHC.transpose(1, 2),
-            v_BTHV.transpose(1, 2),
-            attn_mask=visible_B1TT,
-            is_causal=visible_B1TT is None,
+        mixed_BHTV = _attention(
+            q_BTHC.transpose(1, 2), k_BTHC.transpose(1, 2), v_BTHV.transpose(1, 2), visible_B1TT
         )
         return mixed_BHTV.transpose(1, 2).flatten(2)
 
@@ -94,3 +94,24 @@ class LatentAttention(nn.Module):
         q_BTHC = functional.linear(x_BTD, self.query).unflatten(-1, (self.num_heads, -1))
         nope_BTHN, rope_BTHP = q_BTHC.split((self.width_nope, self.width_rope), dim=-1)
         return torch.cat((nope_BTHN, rotation(rope_BTHP)), dim=-1)
+
+
+def _attention(
+    q_BHTC: Tensor, k_BHTC: Tensor, v_BHTV: Tensor, visible_B1TT: Tensor | None
+) -> Tensor:
+    """Return softmax(q·k/√C)·v under the mask, [B, H, T, V]."""
+    width, width_value = q_BHTC.shape[-1], v_BHTV.shape[-1]
+    if q_BHTC.device.type == "cpu":
+        # The fused kernel of the CPU wants one width; without it all T² scores would be kept.
+        most = max(width, width_value)
+        q_BHTC, k_BHTC = (functional.pad(x, (0, most - width)) for x in (q_BHTC, k_BHTC))
+        v_BHTV = functional.pad(v_BHTV, (0, most - width_value))
+    mixed_BHTV = functional.scaled_dot_product_attention(
+        q_BHTC,
+        k_BHTC,
+        v_BHTV,
+        attn_mask=visible_B1TT,
+        is_causal=visible_B1TT is None,
+        scale=width**-0.5,
+    )
+    return mixed_BHTV[..., :width_value]

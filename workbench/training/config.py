@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from workbench.data.config import Domain
-from workbench.moe.config import BalanceConfig, ModelConfig
+from workbench.moe.config import BalanceConfig, ModelConfig, RecomputePolicy
 
 SUM_TOLERANCE = 1e-6
 FreezablePart = Literal["router", "embeddings", "all"]
@@ -191,6 +191,10 @@ class RunConfig(BaseModel):
     evaluation: EvaluationConfig
     checkpoint: CheckpointConfig
     precision: Literal["fp32", "bf16"] = "fp32"
+    recompute: RecomputePolicy = Field(
+        default="none", exclude_if=lambda policy: bool(policy == "none")
+    )
+    """What the backward pass computes again to save memory; it changes no result."""
 
     @field_validator("mixture")
     @classmethod

@@ -40,8 +40,8 @@ class RunIdentity:
     """Fingerprint of the corpus."""
 
     def plain(self) -> dict[str, Any]:
-        """Return plain values; how often to save is operation, not identity."""
-        config = self.config.model_dump(mode="json", exclude={"checkpoint"})
+        """Return plain values; saving and recomputing are operation, not identity."""
+        config = self.config.model_dump(mode="json", exclude={"checkpoint", "recompute"})
         return {**config, "seed": str(self.seed), "corpus": self.corpus}
 
 
@@ -94,6 +94,8 @@ class PretrainModule(LightningModule):
         super().__init__()
         self.automatic_optimization = False
         self.model = model
+        if identity.config.recompute != "none":
+            model.set_recompute(identity.config.recompute)
         self.identity = identity
         self.done = 0
         """Steps done."""
