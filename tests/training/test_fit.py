@@ -463,6 +463,13 @@ def test_gradient_that_is_not_finite_is_not_applied(make_config, corpus, tmp_pat
     assert result.checkpoint is None
 
 
+SHAPED = [
+    {"name": "warmup", "lr": "linear_up"},
+    {"name": "stable", "lr": "constant"},
+    {"name": "decay", "lr": "cosine_down", "final": 0.2},
+]
+
+
 @pytest.mark.parametrize(
     ("change", "shown"),
     [
@@ -470,6 +477,11 @@ def test_gradient_that_is_not_finite_is_not_applied(make_config, corpus, tmp_pat
         ({"optimizer__lr": 0.02}, "optimizer.lr is 0.01 in the checkpoint, 0.02"),
         ({"phase_fractions": {"warmup": 0.5, "stable": 0.25, "decay": 0.25}}, "phase_fractions"),
         ({"steps": 14}, "steps is 12"),
+        (
+            {"phases": SHAPED},
+            "phases.2.lr is 'linear_down' in the checkpoint, 'cosine_down' in the",
+        ),
+        ({"phases": SHAPED}, "phases.2.final is 0.1 in the checkpoint, 0.2 in the configuration"),
     ],
 )
 def test_resume_under_another_configuration_is_refused(
@@ -493,6 +505,16 @@ def test_resume_with_another_checkpoint_interval_goes_on(make_config, corpus, tm
     with pytest.raises(Killed):
         train(make_config(), corpus, tmp_path, Listener(6, die))
     assert train(make_config(checkpoint__every=3), corpus, tmp_path).outcome == "completed"
+
+
+def test_resume_with_recompute_ends_equal_to_the_last_bit(make_config, corpus, tmp_path):
+    """The way out when a smaller device has to go on with a run."""
+    whole = train(make_config(), corpus, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(make_config(), corpus, tmp_path / "cut", Listener(6, die))
+    resumed = train(make_config(recompute="full"), corpus, tmp_path / "cut")
+    assert (resumed.outcome, resumed.from_step) == ("completed", 4)
+    assert resumed.final == whole.final
 
 
 def test_two_processes_do_not_train_in_one_folder(make_config, corpus, tmp_path):

@@ -221,3 +221,20 @@ def test_identity_leaves_out_how_often_to_save(make_config):
     other = dataclasses.replace(one, config=make_config(checkpoint__every=1))
     assert one.plain() == other.plain()
     assert one.plain()["seed"] == "18446744073709551615"
+
+
+@pytest.mark.parametrize("policy", ["full", "qkv", "qkv_softmax", "selective"])
+def test_training_with_recompute_is_training_without(make_config, policy):
+    """Weights and measures, the counts of tokens among them, to the bit, over micro-batches."""
+    plain = run(module_of(make_config()), random_batch(1), random_batch(2))
+    module = run(module_of(make_config(recompute=policy)), random_batch(1), random_batch(2))
+    assert module.measures == plain.measures
+    expected = weights(plain)
+    assert all(torch.equal(p, expected[name]) for name, p in weights(module).items())
+
+
+def test_identity_leaves_out_what_is_recomputed(make_config):
+    one = RunIdentity(config=make_config(), seed=1, corpus="sha256:0")
+    other = dataclasses.replace(one, config=make_config(recompute="full"))
+    assert one.plain() == other.plain()
+    assert "recompute" not in make_config().model_dump(mode="json")

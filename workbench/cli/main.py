@@ -17,6 +17,7 @@ from workbench.cli import (
     reading,
     reviewing,
     running,
+    scheduling,
     scoring,
     watching,
 )
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 
 for _group in (
-    filing, changes, reviewing, data, running, noise, watching, reading, scoring,
+    filing, changes, reviewing, data, running, noise, watching, scheduling, reading, scoring,
     anchoring, keeping, demo,
 ):  # fmt: skip
     _group.add_commands(app)

@@ -1,14 +1,15 @@
 """Causal attention with RoPE, optional QK-norm and grouped queries; and the RMSNorm.
 
 Shape suffixes: B sequences, T positions, D model width, H query heads, G key/value heads,
-C head width.
+C head width, M = H·C.
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.moe.config import ModelConfig
+from workbench.moe.config import ModelConfig, RecomputePolicy
+from workbench.moe.recompute import attention_result
 
 NORM_EPS = 1e-6
 
@@ -30,6 +31,7 @@ class Attention(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.recompute: RecomputePolicy = "none"
         self.num_heads = config.num_heads
         self.num_kv_heads = config.num_kv_heads
         self.head_dim = config.d_model // config.num_heads
@@ -51,6 +53,13 @@ class Attention(nn.Module):
             rotation: the positions; only their differences matter.
             visible_B1TT: of `visible_positions`; None lets each position see all before it.
         """
+        mixed_BTM = attention_result(self.recompute, self.mixed, x_BTD, rotation, visible_B1TT)
+        return functional.linear(mixed_BTM, self.output)
+
+    def mixed(
+        self, x_BTD: Tensor, rotation: "Rotation", visible_B1TT: Tensor | None = None
+    ) -> Tensor:
+        """Return the heads' mixed values, [B, T, H·C], before the output matrix."""
         q_BTHC = functional.linear(x_BTD, self.query).unflatten(-1, (self.num_heads, -1))
         k_BTGC = functional.linear(x_BTD, self.key).unflatten(-1, (self.num_kv_heads, -1))
         v_BTGC = functional.linear(x_BTD, self.value).unflatten(-1, (self.num_kv_heads, -1))
@@ -64,7 +73,7 @@ class Attention(nn.Module):
             is_causal=visible_B1TT is None,
             enable_gqa=self.num_heads != self.num_kv_heads,
         )
-        return functional.linear(mixed_BHTC.transpose(1, 2).flatten(2), self.output)
+        return mixed_BHTC.transpose(1, 2).flatten(2)
 
 
 def visible_positions(segments_BT: Tensor) -> Tensor:

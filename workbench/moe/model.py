@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.moe.attention import Attention, RMSNorm, Rotation, visible_positions
-from workbench.moe.config import ModelConfig
+from workbench.moe.config import ModelConfig, RecomputePolicy
 from workbench.moe.experts import Experts, SharedExperts
+from workbench.moe.latent_attention import LatentAttention
+from workbench.moe.recompute import layer_result
 from workbench.moe.router import Router, Routing, Turn
 
 Part: TypeAlias = Literal["router", "embeddings", "experts", "attention", "norm", "head"]
@@ -49,7 +51,9 @@ class Layer(nn.Module):
         super().__init__()
         self.reordered = config.norm_placement == "reordered"
         self.attention_norm = RMSNorm(config.d_model)
-        self.attention = Attention(config)
+        self.attention = (
+            Attention(config) if config.attention.kind == "gqa" else LatentAttention(config)
+        )
         self.experts_norm = RMSNorm(config.d_model)
         self.router = Router(
             config.d_model, config.num_experts, config.top_k, config.routing, number
@@ -98,10 +102,9 @@ class MoEDecoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.recompute: RecomputePolicy = "none"
         self.embedding = nn.Parameter(torch.zeros(config.vocab_size, config.d_model))
-        self.rotation = Rotation(
-            config.d_model // config.num_heads, config.max_seq_len, config.rope_theta
-        )
+        self.rotation = Rotation(config.rotary_width, config.max_seq_len, config.rope_theta)
         self.layers = nn.ModuleList(Layer(config, i) for i in range(config.num_layers))
         self.final_norm = RMSNorm(config.d_model)
         self.head = (
@@ -114,6 +117,13 @@ class MoEDecoder(nn.Module):
     def output_embedding(self) -> Tensor:
         """The head's matrix, [V, D]; the embedding itself when tied."""
         return self.embedding if self.head is None else self.head
+
+    def set_recompute(self, policy: RecomputePolicy) -> None:
+        """Choose what the backward pass computes again; it changes no bit of the result."""
+        self.recompute = policy
+        for module in self.modules():
+            if isinstance(module, Attention | LatentAttention):
+                module.recompute = policy
 
     def forward(
         self,
@@ -154,7 +164,9 @@ class MoEDecoder(nn.Module):
         x_BTD = functional.embedding(tokens_BT, self.embedding)
         routing: list[Routing] = []
         for layer in self.layers:
-            x_BTD, decided = layer(x_BTD, self.rotation, mask_N, visible_B1TT, turn)
+            x_BTD, decided = layer_result(
+                self.recompute, layer, x_BTD, self.rotation, mask_N, visible_B1TT, turn
+            )
             routing.append(decided)
         return HiddenOutput(hidden_BTD=self.final_norm(x_BTD), routing=tuple(routing))
 

@@ -22,6 +22,13 @@ WHOLE_KEYS = (*SIMPLEX_KEYS, "document_weights", "availability")
 
 LEFT_OUT: dict[str, Json] = {
     "batch.documents": "joined",
+    "model.attention.kind": "gqa",
+    "model.attention.q_lora_rank": 0,
+    "model.attention.kv_lora_rank": 0,
+    "model.attention.qk_nope_head_dim": 0,
+    "model.attention.qk_rope_head_dim": 0,
+    "model.attention.v_head_dim": 0,
+    "recompute": "none",
     "document_weights": None,
     "availability": None,
     **{f"model.routing.{key}": value for key, value in ROUTING_OFF.items()},

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from workbench.data.config import Domain
-from workbench.moe.config import BalanceConfig, ModelConfig
+from workbench.moe.config import BalanceConfig, ModelConfig, RecomputePolicy
 
 SUM_TOLERANCE = 1e-6
 FreezablePart = Literal["router", "embeddings", "all"]
@@ -43,15 +43,26 @@ def _normalised(shares: dict[str, float], total: float) -> str:
 _Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
+def _is_none(value: object) -> bool:
+    # Left out of a written configuration: one from before the field existed keeps its fingerprint.
+    return value is None
+
+
 class PhaseConfig(BaseModel):
     """A stretch of training with its own learning-rate shape."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    lr: Literal["linear_up", "constant", "linear_down", "cosine_down"]
+    lr: Literal[
+        "none", "linear_up", "constant", "linear_down", "cosine_down", "one_minus_sqrt_down"
+    ]
+    """``none``: a pre-warm, which measures and updates nothing; only before all other phases."""
     final: float = Field(default=0.0, ge=0, le=1)
     """Where a falling shape ends, as a share of the peak."""
+    jump: float | None = Field(default=None, ge=0, le=1, exclude_if=_is_none)
+    """Share of the peak to which the learning rate jumps at the phase's beginning. Without it a
+    phase starts where the one before ended: nothing else makes a schedule jump."""
     mixture: dict[Domain, float] | None = None
     """Overrides the run's mixture during this phase."""
     frozen: tuple[FreezablePart, ...] = ()
@@ -161,11 +172,6 @@ class AvailabilityConfig(BaseModel):
         return dict.fromkeys(domains, self.max_epochs)
 
 
-def _is_none(value: object) -> bool:
-    # Left out of a written configuration: one from before the field existed keeps its fingerprint.
-    return value is None
-
-
 class RunConfig(BaseModel):
     """Everything that decides a run's result besides its corpus and its seed."""
 
@@ -189,6 +195,10 @@ class RunConfig(BaseModel):
     evaluation: EvaluationConfig
     checkpoint: CheckpointConfig
     precision: Literal["fp32", "bf16"] = "fp32"
+    recompute: RecomputePolicy = Field(
+        default="none", exclude_if=lambda policy: bool(policy == "none")
+    )
+    """What the backward pass computes again to save memory; it changes no result."""
 
     @field_validator("mixture")
     @classmethod
@@ -217,7 +227,21 @@ class RunConfig(BaseModel):
                 f"bias_rate {max(rates):g} moves biases that the router does not have -> write "
                 "model.routing.bias: true"
             )
+        begun = [phase for phase in self.phases if phase.lr != "none"]
+        if self.phases[len(self.phases) - len(begun) :] != tuple(begun):
+            late = next(p.name for p in reversed(self.phases) if p.lr == "none")
+            raise ValueError(f"phase {late!r} has lr none but comes after a phase that updates")
+        self._check_last_step()
         return self
+
+    def _check_last_step(self) -> None:
+        """Refuse shares that fit the simplex's tolerance and still miss the last step."""
+        covered = math.fsum(self.phase_fractions.values()) * self.steps
+        if abs(covered - self.steps) >= 0.5:
+            raise ValueError(
+                f"phase_fractions cover {round(covered)} steps, but the run has {self.steps} -> "
+                f"write each share as its steps divided by {self.steps}"
+            )
 
     def phase_ends(self) -> list[tuple[PhaseConfig, int]]:
         """Return each phase with the step count at its end; the last ends at ``steps``.

@@ -42,8 +42,8 @@ class RunIdentity:
     """Fingerprint of the corpus."""
 
     def plain(self) -> dict[str, Any]:
-        """Return plain values; how often to save is operation, not identity."""
-        config = self.config.model_dump(mode="json", exclude={"checkpoint"})
+        """Return plain values; saving and recomputing are operation, not identity."""
+        config = self.config.model_dump(mode="json", exclude={"checkpoint", "recompute"})
         return {**config, "seed": str(self.seed), "corpus": self.corpus}
 
 
@@ -102,6 +102,8 @@ class PretrainModule(LightningModule):
         super().__init__()
         self.automatic_optimization = False
         self.model = model
+        if identity.config.recompute != "none":
+            model.set_recompute(identity.config.recompute)
         self.identity = identity
         self.done = 0
         """Steps done."""
@@ -303,6 +305,9 @@ _OWN_STATE = ("identity", "done", "updates", "router_average")
 
 
 def _differences(saved: Any, wanted: Any, path: str = "") -> list[str]:
+    if isinstance(saved, list) and isinstance(wanted, list) and len(saved) == len(wanted):
+        saved = {str(place): value for place, value in enumerate(saved)}
+        wanted = {str(place): value for place, value in enumerate(wanted)}
     if isinstance(saved, Mapping) and isinstance(wanted, Mapping):
         keys = [*saved, *(key for key in wanted if key not in saved)]
         prefix = f"{path}." if path else ""
