@@ -23,6 +23,9 @@ LEFT_OUT: dict[str, Json] = {
     "batch.documents": "joined",
     "document_weights": None,
     "availability": None,
+    "optimizer.clip": "global",
+    "optimizer.nonfinite": "stop",
+    "optimizer.max_skips": 3,
 }
 """Keys that a written configuration leaves out while they have these values."""
 

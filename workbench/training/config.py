@@ -1,7 +1,7 @@
 """One run's configuration, the same for a proxy and at full scale. Imports no torch."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -65,6 +65,11 @@ class PhaseConfig(BaseModel):
         return None if value is None else check_simplex(value)
 
 
+def _unless(default: object) -> Callable[[object], bool]:
+    # Left out of a written configuration: one from before the field existed keeps its fingerprint.
+    return lambda value: bool(value == default)
+
+
 class OptimizerConfig(BaseModel):
     """AdamW without weight decay on embeddings, norms and other vectors."""
 
@@ -77,7 +82,15 @@ class OptimizerConfig(BaseModel):
     eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(ge=0, le=10)
     clip_norm: float = Field(gt=0)
-    """Global gradient-norm threshold, applied after the last micro-batch's backward pass."""
+    """Gradient-norm threshold, applied after the last micro-batch's backward pass."""
+    clip: Literal["global", "router_local", "adaptive"] = Field(
+        default="global", exclude_if=_unless("global")
+    )
+    """What is clipped by which norm, see `workbench.training.clipping`."""
+    nonfinite: Literal["stop", "skip"] = Field(default="stop", exclude_if=_unless("stop"))
+    """What a gradient norm that is not finite does: ends the run, or leaves out the update."""
+    max_skips: int = Field(default=3, ge=1, exclude_if=_unless(3))
+    """Most updates left out in a row; the next one ends the run."""
 
 
 class BatchConfig(BaseModel):

@@ -120,6 +120,7 @@ def fit(
             checkpoint=checkpoint_io.saved or start.checkpoint,
             telemetry_sha256=files.telemetry_sha256,
             mixture=loader.accounting(),
+            skipped_updates=module.clipper.num_skipped,
             warnings=tuple(complaints),
         )
 

@@ -10,12 +10,13 @@ from typing import Any, cast
 
 import torch
 from lightning.pytorch import LightningModule
-from torch import Tensor, nn
+from torch import Tensor
 
 from workbench.errors import ConflictError, IntegrityError
 from workbench.moe import balance
 from workbench.moe.loss import summed_nats
 from workbench.moe.model import MoEDecoder
+from workbench.training.clipping import Clipper
 from workbench.training.config import FreezablePart, RunConfig
 from workbench.training.optimizers import (
     build_optimizer,
@@ -60,13 +61,17 @@ class StepMeasures:
     capacity_utilization: float
     aux_loss: float
     """Balance loss without λ."""
+    clip_threshold: float
+    """Of the gradient norm, in this step."""
+    skipped: bool = False
+    """The update was left out: the gradient norm was not finite, and the run allows that."""
 
     @property
     def failure(self) -> str:
         """Why the step cannot count, empty when it can."""
         if not math.isfinite(self.loss):
             return f"loss is {self.loss} at step {self.step}"
-        if self.grad_norm is not None and not math.isfinite(self.grad_norm):
+        if self.grad_norm is not None and not math.isfinite(self.grad_norm) and not self.skipped:
             return f"gradient norm is {self.grad_norm} at step {self.step}"
         return ""
 
@@ -99,6 +104,7 @@ class PretrainModule(LightningModule):
         """Steps done."""
         self.measures: StepMeasures | None = None
         """Of the last step."""
+        self.clipper = Clipper(identity.config.optimizer)
         self.extra_state: dict[str, Any] = {}
         """Plain values of others that travel with the checkpoint."""
         self._frozen: tuple[FreezablePart, ...] = ()
@@ -111,7 +117,8 @@ class PretrainModule(LightningModule):
     def training_step(self, batch: Mapping[str, Tensor], batch_idx: int) -> None:
         """Do one optimizer step and leave what it measured in ``measures``.
 
-        A loss or gradient that is not finite changes nothing: the run ends on the last good state.
+        A loss or gradient that is not finite changes nothing: the run ends on the last good state,
+        or goes on from it where the configuration lets such a gradient be skipped.
         """
         del batch_idx
         config = self.identity.config
@@ -123,9 +130,16 @@ class PretrainModule(LightningModule):
         optimizer.zero_grad(set_to_none=True)
         updates = "all" not in self._frozen
         means = self._accumulate(batch, balance_weight_at(config, step), backward=updates)
-        grad_norm = self._clip() if updates else None
-        self.measures = StepMeasures(step=step, lr=lr, grad_norm=grad_norm, **means)
-        if not self.measures.failure and updates:
+        clipped = self.clipper.clip(self.model) if updates else None
+        self.measures = StepMeasures(
+            step=step,
+            lr=lr,
+            grad_norm=clipped.norm if clipped else None,
+            clip_threshold=clipped.threshold if clipped else self.clipper.threshold,
+            skipped=clipped is not None and clipped.skipped,
+            **means,
+        )
+        if updates and not self.measures.failure and not self.measures.skipped:
             optimizer.step()
         self.done = step
 
@@ -185,11 +199,6 @@ class PretrainModule(LightningModule):
         means = torch.stack([loss.detach(), *(share * value for value in health)])
         return loss + share * penalty, means
 
-    def _clip(self) -> float:
-        parameters = [p for p in self.model.parameters() if p.grad is not None]
-        clip_norm = self.identity.config.optimizer.clip_norm
-        return float(nn.utils.clip_grad_norm_(parameters, clip_norm))
-
     def _freeze(self, frozen: tuple[FreezablePart, ...]) -> None:
         if frozen != self._frozen:
             freeze(self.model, frozen)
@@ -201,10 +210,12 @@ class PretrainModule(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the run's identity and position."""
+        clipping = self.clipper.state()
         checkpoint[STATE_KEY] = {
             "identity": self.identity.plain(),
             "done": self.done,
             "updates": num_updates(self._optimizer()),
+            **({"clipping": clipping} if clipping else {}),
             **self.extra_state,
         }
 
@@ -223,6 +234,7 @@ class PretrainModule(LightningModule):
             )
         self.done = state["done"]
         self._restored_updates = state["updates"]
+        self.clipper.restore(state.get("clipping", {}))
         self.extra_state = {k: v for k, v in state.items() if k not in _OWN_STATE}
 
     def on_train_start(self) -> None:
@@ -244,7 +256,7 @@ class PretrainModule(LightningModule):
 
 
 _MEANS = ("loss", "router_entropy", "max_expert_share", "capacity_utilization", "aux_loss")
-_OWN_STATE = ("identity", "done", "updates")
+_OWN_STATE = ("identity", "done", "updates", "clipping")
 
 
 def _differences(saved: Any, wanted: Any, path: str = "") -> list[str]:

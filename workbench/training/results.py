@@ -54,5 +54,7 @@ class RunResult:
     telemetry_sha256: str
     mixture: Accounting
     """Stated and realised shares and epochs of each domain, over the steps that survive."""
+    skipped_updates: int = 0
+    """Of the run, over all its attempts: left out because the gradient norm was not finite."""
     warnings: tuple[str, ...] = ()
     """What went wrong beside the training, for example a tracking store that was away."""
