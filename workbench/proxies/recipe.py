@@ -23,6 +23,7 @@ LEFT_OUT: dict[str, Json] = {
     "batch.documents": "joined",
     "document_weights": None,
     "availability": None,
+    "optimizer.momentum": 0.95,
     "optimizer.clip": "global",
     "optimizer.nonfinite": "stop",
     "optimizer.max_skips": 3,

@@ -71,15 +71,18 @@ def _unless(default: object) -> Callable[[object], bool]:
 
 
 class OptimizerConfig(BaseModel):
-    """AdamW without weight decay on embeddings, norms and other vectors."""
+    """AdamW or Muon, without weight decay on embeddings, norms and other vectors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Literal["adamw"] = "adamw"
+    name: Literal["adamw", "muon"] = "adamw"
+    """``muon`` moves the matrices of attention and experts; the rest is AdamW's in both."""
     lr: float = Field(gt=0, le=1)
     """Peak learning rate."""
     betas: tuple[_Decay, _Decay] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
+    momentum: _Decay = Field(default=0.95, exclude_if=_unless(0.95))
+    """Of Muon."""
     weight_decay: float = Field(ge=0, le=10)
     clip_norm: float = Field(gt=0)
     """Gradient-norm threshold, applied after the last micro-batch's backward pass."""
