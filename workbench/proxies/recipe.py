@@ -27,6 +27,7 @@ LEFT_OUT: dict[str, Json] = {
     "optimizer.clip": "global",
     "optimizer.nonfinite": "stop",
     "optimizer.max_skips": 3,
+    "optimizer.qk_clip": None,
 }
 """Keys that a written configuration leaves out while they have these values."""
 

@@ -94,6 +94,9 @@ class OptimizerConfig(BaseModel):
     """What a gradient norm that is not finite does: ends the run, or leaves out the update."""
     max_skips: int = Field(default=3, ge=1, exclude_if=_unless(3))
     """Most updates left out in a row; the next one ends the run."""
+    qk_clip: float | None = Field(default=None, gt=0, exclude_if=_unless(None))
+    """τ of QK-Clip: a head whose largest attention logit of the step exceeds it is scaled down.
+    None watches no logits."""
 
 
 class BatchConfig(BaseModel):
@@ -222,6 +225,12 @@ class RunConfig(BaseModel):
         if self.batch.seq_len > self.model.max_seq_len:
             raise ValueError(
                 f"seq_len {self.batch.seq_len} exceeds max_seq_len {self.model.max_seq_len}"
+            )
+        if self.optimizer.qk_clip is not None and self.model.qk_norm:
+            raise ValueError(
+                f"optimizer.qk_clip {self.optimizer.qk_clip:g} cannot act with model.qk_norm, "
+                "which takes the scale of every head's queries and keys away -> set model.qk_norm: "
+                "false, or leave optimizer.qk_clip out"
             )
         return self
 

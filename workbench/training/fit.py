@@ -121,6 +121,8 @@ def fit(
             telemetry_sha256=files.telemetry_sha256,
             mixture=loader.accounting(),
             skipped_updates=module.clipper.num_skipped,
+            max_logit=module.qk_clip.largest if module.qk_clip else None,
+            heads_scaled=module.qk_clip.num_scaled if module.qk_clip else 0,
             warnings=tuple(complaints),
         )
 

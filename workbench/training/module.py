@@ -26,6 +26,7 @@ from workbench.training.optimizers import (
     set_learning_rate,
 )
 from workbench.training.phases import balance_weight_at, frozen_at, learning_rate
+from workbench.training.qk_clip import QKClip
 
 STATE_KEY = "workbench"
 """Where a checkpoint keeps what Lightning does not know about."""
@@ -65,6 +66,8 @@ class StepMeasures:
     """Of the gradient norm, in this step."""
     skipped: bool = False
     """The update was left out: the gradient norm was not finite, and the run allows that."""
+    max_logit: float | None = None
+    """Largest attention logit of any head; None where none is watched."""
 
     @property
     def failure(self) -> str:
@@ -105,6 +108,8 @@ class PretrainModule(LightningModule):
         self.measures: StepMeasures | None = None
         """Of the last step."""
         self.clipper = Clipper(identity.config.optimizer)
+        tau = identity.config.optimizer.qk_clip
+        self.qk_clip = None if tau is None else QKClip(model, tau)
         self.extra_state: dict[str, Any] = {}
         """Plain values of others that travel with the checkpoint."""
         self._frozen: tuple[FreezablePart, ...] = ()
@@ -129,6 +134,8 @@ class PretrainModule(LightningModule):
         set_learning_rate(optimizer, lr)
         optimizer.zero_grad(set_to_none=True)
         updates = "all" not in self._frozen
+        if self.qk_clip is not None:
+            self.qk_clip.begin()
         means = self._accumulate(batch, balance_weight_at(config, step), backward=updates)
         clipped = self.clipper.clip(self.model) if updates else None
         self.measures = StepMeasures(
@@ -137,10 +144,13 @@ class PretrainModule(LightningModule):
             grad_norm=clipped.norm if clipped else None,
             clip_threshold=clipped.threshold if clipped else self.clipper.threshold,
             skipped=clipped is not None and clipped.skipped,
+            max_logit=None if self.qk_clip is None else self.qk_clip.max_logit(),
             **means,
         )
         if updates and not self.measures.failure and not self.measures.skipped:
             optimizer.step()
+            if self.qk_clip is not None:
+                self.qk_clip.scale()
         self.done = step
 
     def _accumulate(

@@ -56,5 +56,9 @@ class RunResult:
     """Stated and realised shares and epochs of each domain, over the steps that survive."""
     skipped_updates: int = 0
     """Of the run, over all its attempts: left out because the gradient norm was not finite."""
+    max_logit: float | None = None
+    """Largest attention logit of this attempt; None where none was watched."""
+    heads_scaled: int = 0
+    """How many times QK-Clip scaled a head in this attempt."""
     warnings: tuple[str, ...] = ()
     """What went wrong beside the training, for example a tracking store that was away."""
