@@ -297,3 +297,18 @@ def test_identity_leaves_out_how_often_to_save(make_config):
     other = dataclasses.replace(one, config=make_config(checkpoint__every=1))
     assert one.plain() == other.plain()
     assert one.plain()["seed"] == "18446744073709551615"
+
+
+def test_expert_precision_rounds_the_experts_products_of_training(make_config):
+    """Off it changes nothing; on, another gradient norm and the same evaluation."""
+    runs = {}
+    for name in ("run", "fp8_block"):
+        module = module_of(make_config(expert_precision=name, steps=1))
+        held = module.model.eval()(random_batch()["tokens"][:, :-1]).logits_BTV
+        module.model.train()
+        run(module, random_batch())
+        runs[name] = (module.measures, held)
+    wide, rounded = runs["run"], runs["fp8_block"]
+    assert torch.equal(wide[1], rounded[1])
+    assert wide[0].grad_norm != rounded[0].grad_norm
+    assert wide[0].grad_norm == pytest.approx(rounded[0].grad_norm, rel=0.05)

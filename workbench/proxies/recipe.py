@@ -28,6 +28,7 @@ LEFT_OUT: dict[str, Json] = {
     "optimizer.nonfinite": "stop",
     "optimizer.max_skips": 3,
     "optimizer.qk_clip": None,
+    "expert_precision": "run",
 }
 """Keys that a written configuration leaves out while they have these values."""
 

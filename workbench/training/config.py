@@ -204,6 +204,11 @@ class RunConfig(BaseModel):
     evaluation: EvaluationConfig
     checkpoint: CheckpointConfig
     precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the forward and backward products. Weights, their gradients, the optimizer's state,
+    routing and the loss are fp32 in both, and so is every evaluation."""
+    expert_precision: Literal["run", "fp8_block"] = Field(default="run", exclude_if=_unless("run"))
+    """``fp8_block``: the products of experts, routed and shared, see `workbench.moe.block_scaled`.
+    Attention, router, norms, embeddings and head stay in ``precision``. Training only."""
 
     @field_validator("mixture")
     @classmethod

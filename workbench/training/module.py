@@ -14,6 +14,7 @@ from torch import Tensor
 
 from workbench.errors import ConflictError, IntegrityError
 from workbench.moe import balance
+from workbench.moe.block_scaled import use_block_scaled_fp8
 from workbench.moe.loss import summed_nats
 from workbench.moe.model import MoEDecoder
 from workbench.training.clipping import Clipper
@@ -107,6 +108,8 @@ class PretrainModule(LightningModule):
         """Steps done."""
         self.measures: StepMeasures | None = None
         """Of the last step."""
+        if identity.config.expert_precision == "fp8_block":
+            use_block_scaled_fp8(model.modules())
         self.clipper = Clipper(identity.config.optimizer)
         tau = identity.config.optimizer.qk_clip
         self.qk_clip = None if tau is None else QKClip(model, tau)
