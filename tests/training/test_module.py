@@ -10,7 +10,7 @@ from torch import nn
 
 from workbench.moe.model import HiddenOutput, MoEDecoder, initialise
 from workbench.moe.router import route
-from workbench.training.fit import _quiet_lightning
+from workbench.training.fit import quiet_lightning
 from workbench.training.module import PretrainModule, RunIdentity
 
 
@@ -38,7 +38,7 @@ class Batches:
 
 def run(module, *batches):
     """Train on the batches as Lightning does."""
-    with _quiet_lightning():
+    with quiet_lightning():
         Trainer(
             accelerator="cpu",
             max_epochs=1,

@@ -13,6 +13,7 @@ from workbench.cli import (
     filing,
     keeping,
     noise,
+    precision,
     reading,
     reviewing,
     running,
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 
 for _group in (
-    filing, changes, reviewing, running, noise, watching, reading, scoring,
+    filing, changes, reviewing, running, noise, precision, watching, reading, scoring,
     anchoring, keeping, demo,
 ):  # fmt: skip
     _group.add_commands(app)

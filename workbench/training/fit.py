@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 
 from workbench.data.corpus import Corpus
 from workbench.errors import ConflictError, RunFailedError, WorkbenchError
@@ -83,8 +83,7 @@ def fit(
         )
         checkpoint_io = VerifiedCheckpointIO()
         with _closing((files, *recorders)) as complaints:
-            identity = RunIdentity(config=config, seed=seed, corpus=corpus.fingerprint)
-            module = PretrainModule(_initial_model(config, corpus, seed), identity)
+            module = initial_module(config, corpus, seed)
             loader = StepLoader(run_stream(config, corpus, seed), config.steps)
             supervisor = Supervisor(
                 module=module,
@@ -135,7 +134,12 @@ def _begin(folder: Path) -> ResumePoint:
     return start
 
 
-def _initial_model(config: RunConfig, corpus: Corpus, seed: int) -> MoEDecoder:
+def initial_module(config: RunConfig, corpus: Corpus, seed: int) -> PretrainModule:
+    """Return a run before its first step.
+
+    Raises:
+        ConflictError: the corpus has another vocabulary than the model.
+    """
     if config.model.vocab_size != corpus.vocab_size:
         raise ConflictError(
             f"model.vocab_size {config.model.vocab_size} is not the corpus's {corpus.vocab_size}",
@@ -143,7 +147,32 @@ def _initial_model(config: RunConfig, corpus: Corpus, seed: int) -> MoEDecoder:
         )
     model = MoEDecoder(config.model)
     initialise(model, torch.Generator().manual_seed(seed))
-    return model
+    identity = RunIdentity(config=config, seed=seed, corpus=corpus.fingerprint)
+    return PretrainModule(model, identity)
+
+
+def trainer_of(
+    config: RunConfig,
+    accelerator: str,
+    *,
+    callbacks: list[Callback],
+    plugins: Sequence[VerifiedCheckpointIO] = (),
+    folder: Path | None = None,
+) -> Trainer:
+    """Return the one-device trainer of a run, without what Lightning would print or write."""
+    return Trainer(
+        accelerator=accelerator,
+        devices=1,
+        precision="32-true" if config.precision == "fp32" else "bf16-mixed",
+        max_epochs=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=callbacks,
+        plugins=list(plugins),
+        default_root_dir=folder,
+    )
 
 
 def _train(
@@ -154,19 +183,13 @@ def _train(
     folder: Path,
     accelerator: str,
 ) -> None:
-    with contextlib.closing(loader), _quiet_lightning():
-        trainer = Trainer(
-            accelerator=accelerator,
-            devices=1,
-            precision="32-true" if module.identity.config.precision == "fp32" else "bf16-mixed",
-            max_epochs=1,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
+    with contextlib.closing(loader), quiet_lightning():
+        trainer = trainer_of(
+            module.identity.config,
+            accelerator,
             callbacks=[supervisor],
             plugins=[supervisor.checkpoint_io],
-            default_root_dir=folder,
+            folder=folder,
         )
         path = None if start.checkpoint is None else start.checkpoint.path
         try:
@@ -218,7 +241,7 @@ def _closing(recorders: Sequence[Recorder]) -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def _quiet_lightning() -> Iterator[None]:
+def quiet_lightning() -> Iterator[None]:
     """Keep Lightning's greetings off the screen; errors are raised, not logged."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
