@@ -172,12 +172,12 @@ def test_fit_skips_says_so_and_goes_on(make_config, corpus, tmp_path, spoil_step
     spoil_steps(3, 7, 8)
     config = make_config(optimizer__nonfinite="skip")
     result = train(config, corpus, tmp_path / "skip")
-    assert (result.outcome, result.skipped_updates) == ("completed", 3)
+    assert (result.outcome, result.updates.skipped) == ("completed", 3)
     found = [(f.signature, f.began_step) for f in result.findings]
     assert found == [("non_finite_gradient", 3), ("non_finite_gradient", 7)]
     result = train(make_config(), corpus, tmp_path / "stop")
     assert (result.outcome, result.last_step) == ("diverged", 3)
-    assert result.skipped_updates == 0
+    assert result.updates.skipped == 0
 
 
 def test_resumed_adaptive_clipping_is_the_uninterrupted_one(

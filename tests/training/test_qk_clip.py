@@ -126,10 +126,10 @@ def test_run_with_qk_clip_off_and_far_above_is_the_same(make_config, corpus, tmp
     high = train(make_config(**model, optimizer__qk_clip=1e6), corpus, tmp_path / "high")
     low = train(make_config(**model, optimizer__qk_clip=1e-3), corpus, tmp_path / "low")
     assert high.final == off.final
-    assert (off.max_logit, off.heads_scaled) == (None, 0)
-    assert high.max_logit > 0
-    assert high.heads_scaled == 0
-    assert low.heads_scaled > 0
+    assert (off.updates.max_logit, off.updates.heads_scaled) == (None, 0)
+    assert high.updates.max_logit > 0
+    assert high.updates.heads_scaled == 0
+    assert low.updates.heads_scaled > 0
     assert low.final != off.final
 
 

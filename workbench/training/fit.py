@@ -19,6 +19,7 @@ from lightning.pytorch import Callback, Trainer
 from workbench.data.corpus import Corpus
 from workbench.errors import ConflictError, RunFailedError, WorkbenchError
 from workbench.moe.model import MoEDecoder, initialise
+from workbench.planner.counts import training_flops_per_token
 from workbench.training.attempts import ResumePoint, checkpoint_folder, resume_point
 from workbench.training.checkpoints import (
     VerifiedCheckpointIO,
@@ -81,7 +82,6 @@ def fit(
         files = FileRecorder(
             telemetry_path(folder, start.attempt), evaluations_path(folder, start.attempt)
         )
-        checkpoint_io = VerifiedCheckpointIO()
         with _closing((files, *recorders)) as complaints:
             module = initial_module(config, corpus, seed)
             loader = StepLoader(run_stream(config, corpus, seed), config.steps)
@@ -91,7 +91,7 @@ def fit(
                 windows=validation_windows(corpus, config),
                 divergence=divergence,
                 checkpoints=checkpoint_folder(folder),
-                checkpoint_io=checkpoint_io,
+                checkpoint_io=VerifiedCheckpointIO(),
                 stop=stop,
                 progress=progress,
                 clock=clock,
@@ -116,12 +116,11 @@ def fit(
             evaluations=tuple(supervisor.evaluations),
             curve=supervisor.curve.points(),
             findings=tuple(supervisor.findings),
-            checkpoint=checkpoint_io.saved or start.checkpoint,
+            checkpoint=supervisor.checkpoint_io.saved or start.checkpoint,
             telemetry_sha256=files.telemetry_sha256,
             mixture=loader.accounting(),
-            skipped_updates=module.clipper.num_skipped,
-            max_logit=module.qk_clip.largest if module.qk_clip else None,
-            heads_scaled=module.qk_clip.num_scaled if module.qk_clip else 0,
+            flops_per_token=training_flops_per_token(config.model, config.batch.seq_len),
+            updates=module.update_report(),
             warnings=tuple(complaints),
         )
 

@@ -28,6 +28,7 @@ from workbench.training.optimizers import (
 )
 from workbench.training.phases import balance_weight_at, frozen_at, learning_rate
 from workbench.training.qk_clip import QKClip
+from workbench.training.results import UpdateReport
 
 STATE_KEY = "workbench"
 """Where a checkpoint keeps what Lightning does not know about."""
@@ -220,6 +221,14 @@ class PretrainModule(LightningModule):
     def _optimizer(self, *, through_lightning: bool = False) -> torch.optim.Optimizer:
         # Lightning's wrapper carries the step to its precision and its strategy.
         return cast(torch.optim.Optimizer, self.optimizers(use_pl_optimizer=through_lightning))
+
+    def update_report(self) -> UpdateReport:
+        """Return what was skipped, watched and scaled up to now."""
+        return UpdateReport(
+            skipped=self.clipper.num_skipped,
+            max_logit=self.qk_clip.largest if self.qk_clip else None,
+            heads_scaled=self.qk_clip.num_scaled if self.qk_clip else 0,
+        )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the run's identity and position."""
