@@ -23,7 +23,7 @@ def rotate(vector: Tensor, position: int, theta: float) -> Tensor:
     return out
 
 
-def attention(model: MoEDecoder, layer: int, x_TD: Tensor) -> Tensor:
+def grouped_attention(model: MoEDecoder, layer: int, x_TD: Tensor) -> Tensor:
     config, module = model.config, model.layers[layer].attention
     width = config.d_model // config.num_heads
     heads = []
@@ -43,6 +43,45 @@ def attention(model: MoEDecoder, layer: int, x_TD: Tensor) -> Tensor:
             mixed.append(score @ v[: t + 1])
         heads.append(torch.stack(mixed))
     return torch.cat(heads, dim=1) @ module.output.T
+
+
+def latent_attention(model: MoEDecoder, layer: int, x_TD: Tensor) -> Tensor:
+    """Each head's keys and values of each position from the compressed vector, one by one."""
+    config, module = model.config, model.layers[layer].attention
+    nope, rope, value = (
+        config.attention.qk_nope_head_dim,
+        config.attention.qk_rope_head_dim,
+        config.attention.v_head_dim,
+    )
+    rank = config.attention.kv_lora_rank
+    latent, shared = [], []
+    for t, x in enumerate(x_TD):
+        down = module.key_value_down @ x
+        latent.append(rms_norm(down[:rank], module.key_value_norm.weight))
+        shared.append(rotate(down[rank:], t, config.rope_theta))
+    rows = []
+    for t, x in enumerate(x_TD):
+        if module.query_down is not None:
+            x = rms_norm(module.query_down @ x, module.query_norm.weight)
+        heads = []
+        for head in range(config.num_heads):
+            q = module.query[head * (nope + rope) : (head + 1) * (nope + rope)] @ x
+            rotated = rotate(q[nope:], t, config.rope_theta)
+            key_up = module.key_up[head * nope : (head + 1) * nope]
+            value_up = module.value_up[head * value : (head + 1) * value]
+            scores = torch.stack(
+                [
+                    (q[:nope] @ (key_up @ latent[s]) + rotated @ shared[s]) / math.sqrt(nope + rope)
+                    for s in range(t + 1)
+                ]
+            )
+            weights = torch.softmax(scores, dim=0)
+            heads.append(sum(weights[s] * (value_up @ latent[s]) for s in range(t + 1)))
+        rows.append(module.output @ torch.cat(heads))
+    return torch.stack(rows)
+
+
+attentions = {"gqa": grouped_attention, "mla": latent_attention}
 
 
 def swiglu(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
@@ -73,6 +112,7 @@ def experts(model: MoEDecoder, layer: int, x_TD: Tensor) -> Tensor:
 
 
 def logits(model: MoEDecoder, tokens_T: Tensor) -> Tensor:
+    attention = attentions[model.config.attention.kind]
     x_TD = model.embedding[tokens_T]
     for index, layer in enumerate(model.layers):
         attention_norm, experts_norm = layer.attention_norm.weight, layer.experts_norm.weight

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional
 
 from tests.moe import reference
 from workbench.moe.attention import visible_positions
@@ -27,10 +28,25 @@ SMALL = {
     "max_seq_len": 16,
     "init_std": 0.2,
 }
+LATENT = {
+    "attention": {
+        "kind": "mla",
+        "q_lora_rank": 20,
+        "kv_lora_rank": 12,
+        "qk_nope_head_dim": 6,
+        "qk_rope_head_dim": 4,
+        "v_head_dim": 7,
+    },
+    "num_kv_heads": 4,
+    "qk_norm": False,
+}
+WHOLE_QUERIES = {**LATENT, "attention": {**LATENT["attention"], "q_lora_rank": 0}}
 VARIANTS = [
     {},
     {"norm_placement": "reordered", "num_shared_experts": 2},
     {"tie_embeddings": False, "qk_norm": False, "num_kv_heads": 4, "rope_theta": 500.0},
+    LATENT,
+    {**WHOLE_QUERIES, "norm_placement": "reordered", "d_model": 31},
     {"top_k": 1, "d_expert": 21, "num_shared_experts": 1, "num_kv_heads": 1},
     {"num_experts": 1, "top_k": 1, "num_layers": 1},
     {"top_k": 4},
@@ -61,7 +77,7 @@ def test_logits_any_variant_equal_the_slow_reference(changes):
     torch.testing.assert_close(model(tokens).logits_BTV, expected, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("changes", VARIANTS[:4])
+@pytest.mark.parametrize("changes", VARIANTS[:6])
 def test_gradients_any_variant_equal_the_slow_reference(changes):
     model, tokens = build(**changes), some_tokens(batch=1, length=5)
     found = gradients(model, tokens)
@@ -169,8 +185,9 @@ def test_forward_bf16_autocast_routes_in_fp32():
     torch.testing.assert_close(output.logits_BTV.float(), reference_logits, rtol=0.1, atol=0.3)
 
 
-def test_forward_bf16_autocast_gives_fp32_gradients_near_those_of_fp32():
-    model, tokens = build(init_std=0.05), some_tokens()
+@pytest.mark.parametrize("changes", [{}, LATENT])
+def test_forward_bf16_autocast_gives_fp32_gradients_near_those_of_fp32(changes):
+    model, tokens = build(**changes, init_std=0.05), some_tokens()
     exact = gradients(model, tokens)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rounded = gradients(model, tokens)
@@ -231,6 +248,84 @@ def test_part_of_every_parameter_belongs_to_one_part():
         "router": 2,
         "experts": 12,
     }
+
+
+def test_part_of_every_parameter_of_latent_attention_is_known():
+    parts = Counter(part_of(name) for name, _ in build(**LATENT).named_parameters())
+    assert (parts["attention"], parts["norm"]) == (2 * 6, 2 * 4 + 1)
+
+
+def test_latent_attention_from_its_cache_is_latent_attention_from_the_tokens():
+    """All that a token leaves behind is the compressed vector and one rotary key."""
+    model, tokens = build(**LATENT), some_tokens(batch=1)
+    attention, config = model.layers[0].attention, model.config.attention
+    x_TD = functional.embedding(tokens, model.embedding)[0]
+    down = x_TD @ attention.key_value_down.T
+    cached = torch.cat(
+        (
+            attention.key_value_norm(down[:, : config.kv_lora_rank]),
+            model.rotation(down[None, :, None, config.kv_lora_rank :])[0, :, 0],
+        ),
+        dim=1,
+    )
+    assert cached.shape == (16, 12 + 4)
+    last = x_TD[-1] @ attention.query_down.T
+    q_HC = (attention.query @ attention.query_norm(last)).view(4, 10)
+    # At inference the up-projections of keys move to the query: no key is ever made whole.
+    rope = reference.rotate
+    heads = []
+    for head, q in enumerate(q_HC):
+        absorbed = q[:6] @ attention.key_up[head * 6 : head * 6 + 6]
+        query = torch.cat((absorbed, rope(q[6:], 15, model.config.rope_theta)))
+        weights = torch.softmax(cached @ query / math.sqrt(10), dim=0)
+        heads.append(attention.value_up[head * 7 : head * 7 + 7] @ (weights @ cached[:, :12]))
+    expected = attention(x_TD[None], model.rotation)[0, -1]
+    torch.testing.assert_close(attention.output @ torch.cat(heads), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_latent_attention_logits_scale_by_head():
+    """QK-Clip's case for latent attention: the shared rotary key is not touched."""
+
+    def logits_of(attention, x_BTD):
+        q_BTHC = attention._queries(x_BTD, model.rotation)
+        latent, rope = (x_BTD @ attention.key_value_down.T).split((12, 4), dim=-1)
+        nope = (attention.key_value_norm(latent) @ attention.key_up.T).unflatten(-1, (4, 6))
+        rope = model.rotation(rope.unsqueeze(2)).expand(-1, -1, 4, -1)
+        return torch.einsum("bthc,bshc->bhts", q_BTHC, torch.cat((nope, rope), dim=-1))
+
+    model, tokens = build(**LATENT), some_tokens()
+    attention, x_BTD = model.layers[0].attention, functional.embedding(tokens, model.embedding)
+    before, down = logits_of(attention, x_BTD), attention.key_value_down.clone()
+    factor = torch.tensor([1.0, 0.25, 0.5, 1.0])
+    attention.scale_logits(factor)
+    torch.testing.assert_close(logits_of(attention, x_BTD), before * factor.view(1, 4, 1, 1))
+    assert torch.equal(attention.key_value_down, down)
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"attention": {"kind": "mla"}, "qk_norm": False}, "kind mla lacks kv_lora_rank"),
+        ({"attention": {"kv_lora_rank": 4}}, "kv_lora_rank 4 has no meaning with kind gqa"),
+        ({**LATENT, "qk_norm": True}, "write qk_norm: false"),
+        ({**LATENT, "num_kv_heads": 2}, "write num_kv_heads: 4"),
+        (
+            {**LATENT, "attention": {**LATENT["attention"], "qk_rope_head_dim": 3}},
+            "qk_rope_head_dim 3 is not even",
+        ),
+    ],
+)
+def test_attention_that_does_not_fit_is_refused(changes, shown):
+    with pytest.raises(ValueError, match=shown):
+        ModelConfig.model_validate(SMALL | changes)
+
+
+def test_grouped_attention_is_written_as_before_there_was_another():
+    assert "attention" not in build().config.model_dump(mode="json")
+    written = build(**LATENT).config.model_dump(mode="json")
+    assert written["attention"] == LATENT["attention"]
+    assert "q_lora_rank" not in build(**WHOLE_QUERIES).config.model_dump()["attention"]
+    assert ModelConfig.model_validate(written) == build(**LATENT).config
 
 
 @pytest.mark.parametrize("name", ["", "weight", "layers.0", "bias"])

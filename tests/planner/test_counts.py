@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from workbench.moe.attention_config import AttentionConfig
 from workbench.moe.config import ModelConfig
 from workbench.moe.model import MoEDecoder
 from workbench.planner.counts import (
@@ -17,6 +18,8 @@ from workbench.planner.counts import (
     training_flops_per_token,
 )
 
+GROUPED = AttentionConfig()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
@@ -25,6 +28,7 @@ class Shape:
     num_layers: int = 3
     num_heads: int = 4
     num_kv_heads: int = 2
+    attention: AttentionConfig = GROUPED
     num_experts: int = 6
     top_k: int = 2
     d_expert: int = 20
@@ -34,11 +38,29 @@ class Shape:
     tie_embeddings: bool = True
 
 
+LATENT = AttentionConfig(
+    kind="mla",
+    q_lora_rank=20,
+    kv_lora_rank=12,
+    qk_nope_head_dim=6,
+    qk_rope_head_dim=4,
+    v_head_dim=7,
+)
+DEEPSEEK_V3 = AttentionConfig(
+    kind="mla",
+    q_lora_rank=1536,
+    kv_lora_rank=512,
+    qk_nope_head_dim=128,
+    qk_rope_head_dim=64,
+    v_head_dim=128,
+)
 SHAPES = [
     Shape(),
     Shape(tie_embeddings=False, qk_norm=False, num_shared_experts=0),
     Shape(num_kv_heads=4, top_k=6, num_shared_experts=3),
     Shape(num_experts=1, top_k=1, num_layers=1),
+    Shape(attention=LATENT, num_kv_heads=4, qk_norm=False),
+    Shape(attention=LATENT.model_copy(update={"q_lora_rank": 0}), num_kv_heads=4, qk_norm=False),
 ]
 
 
@@ -70,7 +92,14 @@ def test_training_flops_matrix_products_equal_those_that_run(shape):
         model(tokens).logits_BTV.sum().backward()
     # Each position multiplies with the keys and the values of itself and those before it.
     pairs = sum(position + 1 for position in range(seq_len))
-    attention = sequences * shape.num_layers * 3 * 2 * 2 * shape.d_model * pairs
+    latent = shape.attention
+    widths = 2 * shape.d_model
+    if latent.kind == "mla":
+        width = latent.qk_nope_head_dim + latent.qk_rope_head_dim + latent.v_head_dim
+        widths = shape.num_heads * width
+        # With values of another width torch multiplies all positions, and its counter sees it.
+        pairs -= seq_len * seq_len
+    attention = sequences * shape.num_layers * 3 * 2 * widths * pairs
     counted = counter.get_total_flops() + attention
     assert training_flops_per_token(shape, seq_len) * sequences * seq_len == counted
 
@@ -83,6 +112,19 @@ def test_training_flops_matrix_products_equal_those_that_run(shape):
 def test_kv_cache_published_systems_match(layers, kv_heads, heads, d_model, published):
     shape = Shape(num_layers=layers, num_kv_heads=kv_heads, num_heads=heads, d_model=d_model)
     assert kv_cache_bytes_per_token(shape) == published
+
+
+def test_kv_cache_of_deepseek_v3_matches():
+    shape = Shape(num_layers=61, num_heads=128, d_model=7168, attention=DEEPSEEK_V3)
+    assert kv_cache_bytes_per_token(shape) == 70_272
+
+
+def test_attention_parameters_of_deepseek_v3_match():
+    """Its five matrices and two norms a layer, by the published widths."""
+    heads = {"num_heads": 128, "num_kv_heads": 128, "qk_norm": False}
+    shape = Shape(num_layers=1, d_model=7168, attention=DEEPSEEK_V3, num_shared_experts=0, **heads)
+    rest = 300 * 7168 + 7168 + 2 * 7168 + 6 * 7168 + 6 * 3 * 7168 * 20
+    assert total_parameters(shape) - rest == 187_107_328
 
 
 def test_counts_import_no_torch():

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.proxies.conftest import recipe_values
-from workbench.proxies.recipe import Recipe, dotted
+from workbench.proxies.recipe import Recipe, dotted, value_at
+from workbench.proxies.recipe_faults import config_keys
 from workbench.proxies.space import (
     UNIT_HIGH,
     UNIT_LOW,
@@ -195,3 +196,17 @@ def test_options_that_are_off_can_be_searched_and_overridden() -> None:
         "last": 0.992,
     }
     assert "document_weights" not in recipe.at_scale("s").model_dump(mode="json")
+
+
+def test_widths_of_latent_attention_are_overridden_one_by_one() -> None:
+    widths = {"kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4}
+    keys = {f"model.attention.{name}": width for name, width in widths.items()}
+    values = recipe_values()
+    base = values["base"]["model"]
+    base |= {"qk_norm": False, "num_kv_heads": base["num_heads"]}
+    values["scales"][1]["overrides"] |= {"model.attention.kind": "mla", **keys}
+    recipe = Recipe.model_validate(values)
+    assert value_at(recipe.base.model_dump(mode="json"), "model.attention.kind") == "gqa"
+    found = recipe.at_scale("m").model.attention
+    assert found.model_dump() == {"kind": "mla", **widths}
+    assert set(keys) <= set(config_keys())

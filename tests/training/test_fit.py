@@ -429,6 +429,13 @@ def test_gradient_that_is_not_finite_is_not_applied(make_config, corpus, tmp_pat
     assert result.checkpoint is None
 
 
+SHAPED = [
+    {"name": "warmup", "lr": "linear_up"},
+    {"name": "stable", "lr": "constant"},
+    {"name": "decay", "lr": "cosine_down", "final": 0.2},
+]
+
+
 @pytest.mark.parametrize(
     ("change", "shown"),
     [
@@ -436,6 +443,11 @@ def test_gradient_that_is_not_finite_is_not_applied(make_config, corpus, tmp_pat
         ({"optimizer__lr": 0.02}, "optimizer.lr is 0.01 in the checkpoint, 0.02"),
         ({"phase_fractions": {"warmup": 0.5, "stable": 0.25, "decay": 0.25}}, "phase_fractions"),
         ({"steps": 14}, "steps is 12"),
+        (
+            {"phases": SHAPED},
+            "phases.2.lr is 'linear_down' in the checkpoint, 'cosine_down' in the",
+        ),
+        ({"phases": SHAPED}, "phases.2.final is 0.1 in the checkpoint, 0.2 in the configuration"),
     ],
 )
 def test_resume_under_another_configuration_is_refused(

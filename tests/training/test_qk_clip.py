@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from tests.moe.reference import rotate
+from tests.moe.reference import rms_norm, rotate
 from tests.training.test_fit import train
 from tests.training.test_module import module_of, random_batch, run, weights
 from workbench.training.qk_clip import factors_of
@@ -153,3 +153,79 @@ def test_step_that_is_skipped_scales_nothing(make_config):
 def test_qk_clip_with_qk_norm_is_refused(make_config):
     with pytest.raises(ValidationError, match=r"qk_clip 100 cannot act with model\.qk_norm"):
         make_config(optimizer__qk_clip=100.0)
+
+
+LATENT = {
+    "kind": "mla",
+    "q_lora_rank": 12,
+    "kv_lora_rank": 8,
+    "qk_nope_head_dim": 6,
+    "qk_rope_head_dim": 4,
+    "v_head_dim": 5,
+}
+
+
+def latent_logits_by_hand(model, tokens, layer):
+    """The largest causal logit of each head of a latent attention, head and position one by one."""
+    seen = {}
+    handle = model.layers[layer].attention_norm.register_forward_hook(
+        lambda *given: seen.update(x=given[-1].detach())
+    )
+    model.hidden(tokens)
+    handle.remove()
+    attention, theta = model.layers[layer].attention, model.config.rope_theta
+    nope, rope = LATENT["qk_nope_head_dim"], LATENT["qk_rope_head_dim"]
+    best = [-math.inf] * attention.num_heads
+    for x in seen["x"]:
+        compressed = [rms_norm(attention.query_down @ v, attention.query_norm.weight) for v in x]
+        both = [attention.key_value_down @ v for v in x]
+        latent = [rms_norm(v[:8], attention.key_value_norm.weight) for v in both]
+        shared = [rotate(v[8:], t, theta) for t, v in enumerate(both)]
+        for head in range(attention.num_heads):
+            rows = attention.query[head * (nope + rope) : (head + 1) * (nope + rope)]
+            up = attention.key_up[head * nope : (head + 1) * nope]
+            q = [rows @ v for v in compressed]
+            for i in range(len(x)):
+                for j in range(i + 1):
+                    content = q[i][:nope] @ (up @ latent[j])
+                    place = rotate(q[i][nope:], i, theta) @ shared[j]
+                    best[head] = max(best[head], float(content + place) / math.sqrt(nope + rope))
+    return best
+
+
+@torch.no_grad()
+def test_latent_attention_is_watched_and_only_the_guilty_head_is_scaled(make_config):
+    """Kimi K2: content parts by √γ each, the head's rotary query by γ, no shared key."""
+    config = config_of(make_config, 4, model__attention=LATENT, optimizer__qk_clip=0.5)
+    module = module_of(config)
+    for layer in module.model.layers:
+        layer.attention.query *= 5.0
+        layer.attention.query[10:20] *= 1e4
+    tokens = random_batch(sequences=2, seq_len=8)["tokens"][:, :-1]
+    module.model.hidden(tokens)
+    for index, layer in enumerate(module.model.layers):
+        wanted = torch.tensor(latent_logits_by_hand(module.model.eval(), tokens, index))
+        assert torch.allclose(layer.attention.watch.largest_H, wanted, rtol=1e-3, atol=1e-6)
+    before = weights(module)
+    first = latent_logits_by_hand(module.model, tokens, 0)
+    assert [logit > 0.5 for logit in first] == [False, True, False, False]
+    module.qk_clip.scale()
+    assert module.qk_clip.num_scaled == 2
+    assert latent_logits_by_hand(module.model, tokens, 0)[1] == pytest.approx(0.5, rel=1e-3)
+    gamma = 0.5 / first[1]
+    after = weights(module)
+    for name, now in after.items():
+        if not name.endswith(("attention.query", "attention.key_up")):
+            assert torch.equal(now, before[name]), name
+            continue
+        width = 10 if name.endswith("query") else 6
+        others = torch.ones(len(now), dtype=torch.bool)
+        others[width : 2 * width] = False
+        assert torch.equal(now[others], before[name][others]), name
+    query, up = "layers.0.attention.query", "layers.0.attention.key_up"
+    for name, part, factor in (
+        (query, slice(10, 16), math.sqrt(gamma)),
+        (query, slice(16, 20), gamma),
+        (up, slice(6, 12), math.sqrt(gamma)),
+    ):
+        assert torch.allclose(after[name][part], before[name][part] * factor, rtol=1e-3), name

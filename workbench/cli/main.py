@@ -17,6 +17,7 @@ from workbench.cli import (
     reading,
     reviewing,
     running,
+    scheduling,
     scoring,
     watching,
 )
@@ -35,8 +36,8 @@ app = typer.Typer(
 )
 
 for _group in (
-    filing, changes, reviewing, running, noise, precision, watching, reading, scoring,
-    anchoring, keeping, demo,
+    filing, changes, reviewing, running, noise, precision, watching, scheduling, reading,
+    scoring, anchoring, keeping, demo,
 ):  # fmt: skip
     _group.add_commands(app)
 

@@ -14,13 +14,16 @@ from workbench.lab.measuring import Measuring
 from workbench.lab.opened import Clock, utc_now
 from workbench.lab.reading import Reading
 from workbench.lab.running import Running
+from workbench.lab.scheduling import Scheduling
 from workbench.lab.watching import Watching
 from workbench.layout import find_lab, slug
 from workbench.registry import provenance
 from workbench.settings import load_settings, refuse_unnameable
 
 
-class Lab(Filing, Changing, Running, Watching, Measuring, Reading, Anchoring, Keeping):
+class Lab(
+    Filing, Changing, Running, Watching, Measuring, Scheduling, Reading, Anchoring, Keeping
+):  # fmt: skip
     """An opened lab. Every command of the command line is one method here."""
 
     @classmethod

@@ -54,6 +54,12 @@ class Attention(nn.Module):
             rotation: the positions; only their differences matter.
             visible_B1TT: of `visible_positions`; None lets each position see all before it.
         """
+        return functional.linear(self.mixed(x_BTD, rotation, visible_B1TT), self.output)
+
+    def mixed(
+        self, x_BTD: Tensor, rotation: "Rotation", visible_B1TT: Tensor | None = None
+    ) -> Tensor:
+        """Return the heads' mixed values, [B, T, H·C], before the output matrix."""
         q_BTHC = functional.linear(x_BTD, self.query).unflatten(-1, (self.num_heads, -1))
         k_BTGC = functional.linear(x_BTD, self.key).unflatten(-1, (self.num_kv_heads, -1))
         v_BTGC = functional.linear(x_BTD, self.value).unflatten(-1, (self.num_kv_heads, -1))
@@ -69,7 +75,7 @@ class Attention(nn.Module):
             is_causal=visible_B1TT is None,
             enable_gqa=self.num_heads != self.num_kv_heads,
         )
-        return functional.linear(mixed_BHTC.transpose(1, 2).flatten(2), self.output)
+        return mixed_BHTC.transpose(1, 2).flatten(2)
 
     def scale_logits(self, factor_H: Tensor) -> None:
         """Scale each head's logits by its factor, in the weights. Means nothing with QK-norm."""

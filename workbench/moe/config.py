@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from workbench.moe.attention_config import AttentionConfig
+
 BALANCE_DEFINITION = "switch-E*sum(f*P)/k@1"
 """Switch loss E·Σ f_i·P_i with f counted over the top-k assignments and divided by k: 1.0 at
 balance whatever k (Fedus et al. 2021, eq. 4–6), per layer, fp32, averaged over layers."""
@@ -28,14 +30,40 @@ class ModelConfig(BaseModel):
     max_seq_len: int = Field(ge=2)
     norm_placement: Literal["pre", "reordered"] = "pre"
     """``reordered`` normalises each sub-layer's output before the residual add (OLMo 2)."""
+    attention: AttentionConfig = Field(
+        default=AttentionConfig(), exclude_if=lambda attention: attention == AttentionConfig()
+    )
     qk_norm: bool = True
+    """RMSNorm of each head's queries and keys; not with latent attention, which has its own."""
     rope_theta: float = Field(default=10_000.0, gt=0)
     tie_embeddings: bool = True
     init_std: float = Field(default=0.02, gt=0)
 
+    @property
+    def rotary_width(self) -> int:
+        """Width of a head that carries its position."""
+        return self.attention.qk_rope_head_dim or self.d_model // self.num_heads
+
+    @model_validator(mode="after")
+    def _attention_fits(self) -> "ModelConfig":
+        if self.attention.kind == "gqa":
+            return self
+        if self.qk_norm:
+            raise ValueError(
+                "qk_norm true needs the whole keys, which latent attention does not keep -> write "
+                "qk_norm: false"
+            )
+        if self.num_kv_heads != self.num_heads:
+            raise ValueError(
+                f"num_kv_heads {self.num_kv_heads} has no meaning with latent attention -> write "
+                f"num_kv_heads: {self.num_heads}"
+            )
+        return self
+
     @model_validator(mode="after")
     def _shapes_fit(self) -> "ModelConfig":
-        if self.d_model % self.num_heads or (self.d_model // self.num_heads) % 2:
+        is_split = self.attention.kind == "gqa"
+        if is_split and (self.d_model % self.num_heads or (self.d_model // self.num_heads) % 2):
             unit = 2 * self.num_heads
             near = max(1, round(self.d_model / unit)) * unit
             raise ValueError(

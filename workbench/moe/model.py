@@ -13,6 +13,7 @@ from torch.nn import functional
 from workbench.moe.attention import Attention, RMSNorm, Rotation, visible_positions
 from workbench.moe.config import ModelConfig
 from workbench.moe.experts import Experts, SharedExperts
+from workbench.moe.latent_attention import LatentAttention
 from workbench.moe.router import Router, Routing
 
 Part: TypeAlias = Literal["router", "embeddings", "experts", "attention", "norm", "head"]
@@ -49,7 +50,9 @@ class Layer(nn.Module):
         super().__init__()
         self.reordered = config.norm_placement == "reordered"
         self.attention_norm = RMSNorm(config.d_model)
-        self.attention = Attention(config)
+        self.attention = (
+            Attention(config) if config.attention.kind == "gqa" else LatentAttention(config)
+        )
         self.experts_norm = RMSNorm(config.d_model)
         self.router = Router(config.d_model, config.num_experts, config.top_k)
         self.experts = Experts(config.num_experts, config.d_model, config.d_expert)
@@ -94,9 +97,7 @@ class MoEDecoder(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Parameter(torch.zeros(config.vocab_size, config.d_model))
-        self.rotation = Rotation(
-            config.d_model // config.num_heads, config.max_seq_len, config.rope_theta
-        )
+        self.rotation = Rotation(config.rotary_width, config.max_seq_len, config.rope_theta)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
         self.final_norm = RMSNorm(config.d_model)
         self.head = (

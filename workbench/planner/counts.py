@@ -12,6 +12,23 @@ recomputed.
 from typing import Protocol
 
 
+class AttentionShape(Protocol):
+    """`workbench.moe.attention_config.AttentionConfig`; all widths are 0 with kind ``gqa``."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def q_lora_rank(self) -> int: ...
+    @property
+    def kv_lora_rank(self) -> int: ...
+    @property
+    def qk_nope_head_dim(self) -> int: ...
+    @property
+    def qk_rope_head_dim(self) -> int: ...
+    @property
+    def v_head_dim(self) -> int: ...
+
+
 class DecoderShape(Protocol):
     """The sizes that counts depend on; `workbench.moe.config.ModelConfig` has them."""
 
@@ -25,6 +42,8 @@ class DecoderShape(Protocol):
     def num_heads(self) -> int: ...
     @property
     def num_kv_heads(self) -> int: ...
+    @property
+    def attention(self) -> AttentionShape: ...
     @property
     def num_experts(self) -> int: ...
     @property
@@ -41,8 +60,7 @@ class DecoderShape(Protocol):
 
 def total_parameters(shape: DecoderShape) -> int:
     """Return every parameter of the decoder; tied embeddings count once."""
-    norms = 2 * shape.d_model + (2 * _head_dim(shape) if shape.qk_norm else 0)
-    layer = _attention(shape) + _router(shape) + norms
+    layer = _attention(shape) + _router(shape) + 2 * shape.d_model + _attention_norms(shape)
     layer += (shape.num_experts + shape.num_shared_experts) * _expert(shape)
     matrices = 1 if shape.tie_embeddings else 2
     return shape.num_layers * layer + matrices * _embedding(shape) + shape.d_model
@@ -57,18 +75,25 @@ def active_parameters(shape: DecoderShape) -> int:
 def training_flops_per_token(shape: DecoderShape, seq_len: int) -> int:
     """Return forward and backward FLOPs a training token, by this module's conventions.
 
-    6 × (attention, router and used experts of every layer + head) + 6·L·d·(seq_len + 1) for the
-    products with keys and values.
+    6 × (attention, router and used experts of every layer + head) + 3·L·H·(c + v)·(seq_len + 1) for
+    the products with keys and values, c and v wide for each of H heads.
     """
     used = (shape.top_k + shape.num_shared_experts) * _expert(shape)
     layer = _attention(shape) + _router(shape) + used
-    # Scores and mixing: 2 products × 2 FLOPs × d × (seq_len + 1)/2 positions, three times.
-    positions = 6 * shape.d_model * (seq_len + 1)
+    # Scores and mixing: (c + v) × 2 FLOPs × (seq_len + 1)/2 positions, three times, each head.
+    positions = 3 * sum(_head_widths(shape)) * shape.num_heads * (seq_len + 1)
     return shape.num_layers * (6 * layer + positions) + 6 * _embedding(shape)
 
 
 def kv_cache_bytes_per_token(shape: DecoderShape, bytes_per_value: int = 2) -> int:
-    """Return the bytes that inference keeps for each token of context; 2 a value in bf16."""
+    """Return the bytes that inference keeps for each token of context; 2 a value in bf16.
+
+    Latent attention keeps the compressed vector and the shared rotary key.
+    """
+    latent = shape.attention
+    if latent.kind == "mla":
+        width = latent.kv_lora_rank + latent.qk_rope_head_dim
+        return shape.num_layers * width * bytes_per_value
     return 2 * shape.num_layers * shape.num_kv_heads * _head_dim(shape) * bytes_per_value
 
 
@@ -76,7 +101,30 @@ def _head_dim(shape: DecoderShape) -> int:
     return shape.d_model // shape.num_heads
 
 
+def _head_widths(shape: DecoderShape) -> tuple[int, int]:
+    """Return the width of a head's query and key, and that of its value."""
+    latent = shape.attention
+    if latent.kind == "mla":
+        return latent.qk_nope_head_dim + latent.qk_rope_head_dim, latent.v_head_dim
+    return _head_dim(shape), _head_dim(shape)
+
+
+def _attention_norms(shape: DecoderShape) -> int:
+    latent = shape.attention
+    if latent.kind == "mla":
+        return latent.q_lora_rank + latent.kv_lora_rank
+    return 2 * _head_dim(shape) if shape.qk_norm else 0
+
+
 def _attention(shape: DecoderShape) -> int:
+    latent = shape.attention
+    if latent.kind == "mla":
+        width, value = _head_widths(shape)
+        compressed = latent.q_lora_rank or shape.d_model
+        queries = shape.num_heads * width * compressed + latent.q_lora_rank * shape.d_model
+        down = (latent.kv_lora_rank + latent.qk_rope_head_dim) * shape.d_model
+        up = shape.num_heads * (latent.qk_nope_head_dim + value) * latent.kv_lora_rank
+        return queries + down + up + shape.num_heads * value * shape.d_model
     return 2 * shape.d_model * (shape.d_model + shape.num_kv_heads * _head_dim(shape))
 
 

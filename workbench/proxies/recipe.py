@@ -21,6 +21,12 @@ WHOLE_KEYS = (*SIMPLEX_KEYS, "document_weights", "availability")
 
 LEFT_OUT: dict[str, Json] = {
     "batch.documents": "joined",
+    "model.attention.kind": "gqa",
+    "model.attention.q_lora_rank": 0,
+    "model.attention.kv_lora_rank": 0,
+    "model.attention.qk_nope_head_dim": 0,
+    "model.attention.qk_rope_head_dim": 0,
+    "model.attention.v_head_dim": 0,
     "document_weights": None,
     "availability": None,
     "optimizer.momentum": 0.95,

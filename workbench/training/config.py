@@ -43,15 +43,26 @@ def _normalised(shares: dict[str, float], total: float) -> str:
 _Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
+def _is_none(value: object) -> bool:
+    # Left out of a written configuration: one from before the field existed keeps its fingerprint.
+    return value is None
+
+
 class PhaseConfig(BaseModel):
     """A stretch of training with its own learning-rate shape."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    lr: Literal["linear_up", "constant", "linear_down", "cosine_down"]
+    lr: Literal[
+        "none", "linear_up", "constant", "linear_down", "cosine_down", "one_minus_sqrt_down"
+    ]
+    """``none``: a pre-warm, which measures and updates nothing; only before all other phases."""
     final: float = Field(default=0.0, ge=0, le=1)
     """Where a falling shape ends, as a share of the peak."""
+    jump: float | None = Field(default=None, ge=0, le=1, exclude_if=_is_none)
+    """Share of the peak to which the learning rate jumps at the phase's beginning. Without it a
+    phase starts where the one before ended: nothing else makes a schedule jump."""
     mixture: dict[Domain, float] | None = None
     """Overrides the run's mixture during this phase."""
     frozen: tuple[FreezablePart, ...] = ()
@@ -176,11 +187,6 @@ class AvailabilityConfig(BaseModel):
         return dict.fromkeys(domains, self.max_epochs)
 
 
-def _is_none(value: object) -> bool:
-    # Left out of a written configuration: one from before the field existed keeps its fingerprint.
-    return value is None
-
-
 class RunConfig(BaseModel):
     """Everything that decides a run's result besides its corpus and its seed."""
 
@@ -231,6 +237,15 @@ class RunConfig(BaseModel):
             raise ValueError(
                 f"seq_len {self.batch.seq_len} exceeds max_seq_len {self.model.max_seq_len}"
             )
+        begun = [phase for phase in self.phases if phase.lr != "none"]
+        if self.phases[len(self.phases) - len(begun) :] != tuple(begun):
+            late = next(p.name for p in reversed(self.phases) if p.lr == "none")
+            raise ValueError(f"phase {late!r} has lr none but comes after a phase that updates")
+        self._check_last_step()
+        return self
+
+    @model_validator(mode="after")
+    def _qk_clip_can_act(self) -> "RunConfig":
         if self.optimizer.qk_clip is not None and self.model.qk_norm:
             raise ValueError(
                 f"optimizer.qk_clip {self.optimizer.qk_clip:g} cannot act with model.qk_norm, "
@@ -238,6 +253,15 @@ class RunConfig(BaseModel):
                 "false, or leave optimizer.qk_clip out"
             )
         return self
+
+    def _check_last_step(self) -> None:
+        """Refuse shares that fit the simplex's tolerance and still miss the last step."""
+        covered = math.fsum(self.phase_fractions.values()) * self.steps
+        if abs(covered - self.steps) >= 0.5:
+            raise ValueError(
+                f"phase_fractions cover {round(covered)} steps, but the run has {self.steps} -> "
+                f"write each share as its steps divided by {self.steps}"
+            )
 
     def phase_ends(self) -> list[tuple[PhaseConfig, int]]:
         """Return each phase with the step count at its end; the last ends at ``steps``.

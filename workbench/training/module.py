@@ -282,6 +282,9 @@ _OWN_STATE = ("identity", "done", "updates", "clipping")
 
 
 def _differences(saved: Any, wanted: Any, path: str = "") -> list[str]:
+    if isinstance(saved, list) and isinstance(wanted, list) and len(saved) == len(wanted):
+        saved = {str(place): value for place, value in enumerate(saved)}
+        wanted = {str(place): value for place, value in enumerate(wanted)}
     if isinstance(saved, Mapping) and isinstance(wanted, Mapping):
         keys = [*saved, *(key for key in wanted if key not in saved)]
         prefix = f"{path}." if path else ""

@@ -5,7 +5,7 @@ configuration, so a resumed run cannot be out of step with its schedule.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -25,6 +25,8 @@ class Stretch:
     """Equal to ``begin`` when the phase's share rounds to no step."""
     level: float
     """Share of the peak learning rate that the phase starts from."""
+    is_fresh: bool
+    """Whether no step before it had a learning rate to go on from: it opens the run, or jumps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +45,19 @@ class ScheduleRow:
 def stretches(config: RunConfig) -> tuple[Stretch, ...]:
     """Return the phases with the steps that they cover and the level that each starts from."""
     laid: list[Stretch] = []
-    begin, level = 0, 0.0
+    begin, level, is_open = 0, 0.0, False
     for phase, end in config.phase_ends():
-        # A run that opens at its peak has no level to rise from: warm-up 0 means peak at step 1.
-        start = 1.0 if begin == 0 and phase.lr != "linear_up" else level
-        laid.append(Stretch(phase=phase, begin=begin, end=end, level=start))
-        level = _level_after(laid[-1])
+        start = level
+        if phase.jump is not None:
+            start = phase.jump
+        elif not is_open and phase.lr != "linear_up":
+            # A run that opens at its peak has no level to rise from: warm-up 0 means peak at once.
+            start = 1.0
+        is_fresh = not is_open or phase.jump is not None
+        stretch = Stretch(phase=phase, begin=begin, end=end, level=start, is_fresh=is_fresh)
+        if end > begin and phase.lr != "none":
+            level, is_open = _level(stretch, end), True
+        laid.append(stretch)
         begin = end
     return tuple(laid)
 
@@ -67,7 +76,9 @@ def learning_rate(config: RunConfig, step: int) -> float:
 
     A rise over n steps gives peak·i/n at its i-th step, so it reaches the peak at its last step and
     is never zero. A fall over n steps leaves the level of the step before and reaches ``final`` at
-    its last step; one that opens the run starts at the peak itself.
+    its last step; one that opens the run, or jumps, has its level at its first step. With the share
+    s of the fall's steps, a line falls by s, a cosine by (1 - cos πs)/2, and 1-sqrt by √s (Hägele
+    et al. 2024). A pre-warm has the rate 0.
 
     Raises:
         ValueError: the step is not one of 1 to ``config.steps``.
@@ -92,7 +103,7 @@ def frozen_at(config: RunConfig, step: int) -> tuple[FreezablePart, ...]:
     Raises:
         ValueError: the step is not one of 1 to ``config.steps``.
     """
-    return phase_at(config, step).frozen
+    return _frozen(phase_at(config, step))
 
 
 def mixture_changes(config: RunConfig) -> tuple[tuple[int, Mixture], ...]:
@@ -123,7 +134,7 @@ def average_mixture(config: RunConfig, corpus: DomainShares) -> dict[str, float]
 
 
 def is_new_level(config: RunConfig, step: int) -> bool:
-    """Return whether a step's mixture or λ is not that of the step before.
+    """Return whether a step's mixture or λ is not that of the step before, or its rate jumps.
 
     There the loss may jump without anything being wrong.
 
@@ -131,27 +142,45 @@ def is_new_level(config: RunConfig, step: int) -> bool:
         ValueError: the step or the one before is not one of 1 to ``config.steps``.
     """
     now, before = phase_at(config, step), phase_at(config, step - 1)
-    return (now.mixture, now.balance_weight) != (before.mixture, before.balance_weight)
+    jumps = now is not before and now.jump is not None
+    return jumps or (now.mixture, now.balance_weight) != (before.mixture, before.balance_weight)
 
 
-def schedule_rows(config: RunConfig) -> tuple[ScheduleRow, ...]:
-    """Return one row for every step of the run."""
+def schedule_rows(config: RunConfig, steps: Iterable[int] | None = None) -> tuple[ScheduleRow, ...]:
+    """Return one row for every step of the run, or for the given steps, which must rise.
+
+    Raises:
+        ValueError: a step is not one of 1 to ``config.steps``, or not above the one before.
+    """
+    laid = iter([stretch for stretch in stretches(config) if stretch.end > stretch.begin])
+    stretch, last = next(laid), 0
     rows = []
-    for stretch in stretches(config):
-        phase = stretch.phase
-        weight = config.balance.weight if phase.balance_weight is None else phase.balance_weight
-        rows += [
-            ScheduleRow(
-                step=step,
-                phase=phase.name,
-                lr=config.optimizer.lr * _level(stretch, step),
-                balance_weight=weight,
-                mixture=config.mixture if phase.mixture is None else phase.mixture,
-                frozen=phase.frozen,
-            )
-            for step in range(stretch.begin + 1, stretch.end + 1)
-        ]
+    for step in range(1, config.steps + 1) if steps is None else steps:
+        if not last < step <= config.steps:
+            raise ValueError(f"step {step} is not one of {last + 1} to {config.steps}")
+        last = step
+        while step > stretch.end:
+            stretch = next(laid)
+        rows.append(_row(config, stretch, step))
     return tuple(rows)
+
+
+def _row(config: RunConfig, stretch: Stretch, step: int) -> ScheduleRow:
+    phase = stretch.phase
+    return ScheduleRow(
+        step=step,
+        phase=phase.name,
+        lr=config.optimizer.lr * _level(stretch, step),
+        balance_weight=(
+            config.balance.weight if phase.balance_weight is None else phase.balance_weight
+        ),
+        mixture=config.mixture if phase.mixture is None else phase.mixture,
+        frozen=_frozen(phase),
+    )
+
+
+def _frozen(phase: PhaseConfig) -> tuple[FreezablePart, ...]:
+    return ("all",) if phase.lr == "none" else phase.frozen
 
 
 def _stretch_at(config: RunConfig, step: int) -> Stretch:
@@ -164,21 +193,19 @@ def _stretch_at(config: RunConfig, step: int) -> Stretch:
 def _level(stretch: Stretch, step: int) -> float:
     length = stretch.end - stretch.begin
     index = step - stretch.begin
-    if stretch.phase.lr == "constant":
+    shape = stretch.phase.lr
+    if shape == "none":
+        return 0.0
+    if shape == "constant":
         return stretch.level
-    if stretch.phase.lr == "linear_up":
+    if shape == "linear_up":
         return stretch.level + (1.0 - stretch.level) * (index / length)
-    if stretch.begin == 0:
-        # Nothing came before: the first step itself is at the peak.
+    if stretch.is_fresh:
         share = (index - 1) / (length - 1) if length > 1 else 0.0
     else:
         share = index / length
-    if stretch.phase.lr == "cosine_down":
+    if shape == "cosine_down":
         share = 0.5 * (1.0 - math.cos(math.pi * share))
+    elif shape == "one_minus_sqrt_down":
+        share = math.sqrt(share)
     return stretch.level + (stretch.phase.final - stretch.level) * share
-
-
-def _level_after(stretch: Stretch) -> float:
-    if stretch.end == stretch.begin:
-        return 1.0 if stretch.phase.lr == "linear_up" else stretch.level
-    return _level(stretch, stretch.end)
