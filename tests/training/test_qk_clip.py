@@ -121,7 +121,7 @@ def test_factor_is_tau_over_the_largest_logit_and_never_above_one():
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 def test_run_with_qk_clip_off_and_far_above_is_the_same(make_config, corpus, tmp_path, name):
     """A threshold that is never reached changes no bit; a low one acts and is told."""
-    model = {"model__qk_norm": False, "optimizer__name": name}
+    model = {"model__qk_norm": False, "optimizer__name": name, "steps": 4}
     off = train(make_config(**model), corpus, tmp_path / "off")
     high = train(make_config(**model, optimizer__qk_clip=1e6), corpus, tmp_path / "high")
     low = train(make_config(**model, optimizer__qk_clip=1e-3), corpus, tmp_path / "low")
