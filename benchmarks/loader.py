@@ -117,7 +117,7 @@ def train(config: RunConfig, source: MappedSource, steps: int) -> tuple[float, f
         waited += time.perf_counter() - asked
         optimizer.zero_grad(set_to_none=True)
         module._accumulate(batch, config.balance.weight, backward=True)
-        module._clip()
+        module.clipper.clip(module.model)
         optimizer.step()
     spent = time.perf_counter() - began
     loader.close()

@@ -18,7 +18,7 @@ COMMANDS = [
     "init", "propose", "check", "register", "note", "decide", "amend", "withdraw", "data", "sweep",
     "promote", "run", "verdict", "noise", "status", "chronicle", "verify", "publish", "demo",
     "reveal", "redact", "restore", "keys", "proof", "anchor", "witness", "approve", "schema",
-    "power", "scoreboard", "health", "outcomes", "schedule",
+    "power", "scoreboard", "health", "outcomes", "audit-precision", "schedule",
 ]  # fmt: skip
 
 

@@ -51,6 +51,7 @@ def changed(
 
 SCENARIOS = {
     "non_finite_loss": (changed(200, 200, loss=math.nan), 200, 200),
+    "non_finite_gradient": (changed(200, 200, grad_norm=math.inf), 200, 200),
     "divergence": (changed(5, 9, loss=15.0), 5, 7),
     "loss_spike": (changed(200, 204, loss=5.5), 200, 201),
     "router_collapse": (changed(100, 400, max_expert_share=0.97), 100, 119),

@@ -5,11 +5,12 @@ import dataclasses
 import pytest
 import torch
 from lightning.pytorch import Trainer
+from pydantic import ValidationError
 from torch import nn
 
 from workbench.moe.model import HiddenOutput, MoEDecoder, initialise
 from workbench.moe.router import route
-from workbench.training.fit import _quiet_lightning
+from workbench.training.fit import quiet_lightning
 from workbench.training.module import PretrainModule, RunIdentity
 
 
@@ -37,7 +38,7 @@ class Batches:
 
 def run(module, *batches):
     """Train on the batches as Lightning does."""
-    with _quiet_lightning():
+    with quiet_lightning():
         Trainer(
             accelerator="cpu",
             max_epochs=1,
@@ -87,6 +88,81 @@ def test_loss_is_the_mean_over_tokens_not_over_micro_batches(make_config):
     means = module._accumulate({"tokens": tokens, "mask": mask}, 0.0, backward=False)
     assert means["loss"] == pytest.approx(1.0, abs=1e-5)
     assert means["aux_loss"] == pytest.approx(1.0, abs=1e-5)
+
+
+class Kept(PretrainModule):
+    """Keeps the measures of every step and the number of its backward passes."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.kept, self.backward_passes = [], 0
+
+    def manual_backward(self, objective):
+        self.backward_passes += 1
+        super().manual_backward(objective)
+
+    def training_step(self, batch, batch_idx):
+        super().training_step(batch, batch_idx)
+        self.kept.append(self.measures)
+
+
+def test_sixteen_micro_batches_of_two_steps_are_two_points(make_config):
+    """F4 A8: eight accumulated, each point the mean over its own targets, however they spread.
+
+    The first row has one target and the others up to sixteen; the mean of the eight means would be
+    another number. The rate is so small that both steps see the same weights.
+    """
+    config = make_config(
+        batch={"sequences": 8, "seq_len": 16, "micro_batches": 8},
+        optimizer={"lr": 1e-30, "weight_decay": 0.0, "clip_norm": 1.0},
+        steps=2,
+    )
+    module = module_of(config, kind=Kept)
+    lengths = torch.tensor([1, 3, 16, 2, 9, 16, 5, 11])
+    mask = torch.arange(16) < lengths[:, None]
+    batches = [random_batch(seed, sequences=8, mask=mask) for seed in (1, 2)]
+    plain = decoder(config)
+    with torch.no_grad():
+        nats = [
+            torch.nn.functional.cross_entropy(
+                plain(batch["tokens"][:, :-1]).logits_BTV.transpose(1, 2),
+                batch["tokens"][:, 1:],
+                reduction="none",
+            )
+            for batch in batches
+        ]
+    run(module, *batches)
+    assert [measures.step for measures in module.kept] == [1, 2]
+    assert module.backward_passes == 16
+    for measures, of_batch in zip(module.kept, nats, strict=True):
+        token_weighted = float((of_batch * mask).sum() / mask.sum())
+        of_means = float(((of_batch * mask).sum(1) / mask.sum(1)).mean())
+        assert measures.loss == pytest.approx(token_weighted, abs=1e-5)
+        assert abs(of_means - token_weighted) > 1e-4
+
+
+def test_gradient_of_unequal_micro_batches_is_the_whole_batchs(make_config):
+    """F4: micro-batches of 1 and 9 targets, the gradient is that of their 10 targets."""
+
+    def gradient(micro_batches):
+        batch = {"sequences": 2, "seq_len": 9, "micro_batches": micro_batches}
+        config = make_config(batch=batch, balance__z_loss_weight=0.0)
+        module = module_of(config)
+        module.manual_backward = lambda objective: objective.backward()
+        mask = torch.ones(2, 9, dtype=torch.bool)
+        mask[0, 1:] = False
+        module._accumulate(random_batch(3, 2, 9, mask=mask), 0.0, backward=True)
+        return torch.cat([p.grad.flatten() for p in module.model.parameters()])
+
+    whole, parts = gradient(1), gradient(2)
+    assert torch.allclose(whole, parts, atol=1e-6)
+    assert whole.norm() > 1e-2
+
+
+def test_last_window_cannot_be_partial(make_config):
+    """F4: micro-batches that do not divide the step are refused, none is dropped."""
+    with pytest.raises(ValidationError, match="micro_batches 3 does not divide sequences 8"):
+        make_config(batch={"sequences": 8, "seq_len": 16, "micro_batches": 3})
 
 
 def test_masked_documents_train_as_the_documents_alone_do(make_config):
@@ -238,3 +314,18 @@ def test_identity_leaves_out_what_is_recomputed(make_config):
     other = dataclasses.replace(one, config=make_config(recompute="full"))
     assert one.plain() == other.plain()
     assert "recompute" not in make_config().model_dump(mode="json")
+
+
+def test_expert_precision_rounds_the_experts_products_of_training(make_config):
+    """Off it changes nothing; on, another gradient norm and the same evaluation."""
+    runs = {}
+    for name in ("run", "fp8_block"):
+        module = module_of(make_config(expert_precision=name, steps=1))
+        held = module.model.eval()(random_batch()["tokens"][:, :-1]).logits_BTV
+        module.model.train()
+        run(module, random_batch())
+        runs[name] = (module.measures, held)
+    wide, rounded = runs["run"], runs["fp8_block"]
+    assert torch.equal(wide[1], rounded[1])
+    assert wide[0].grad_norm != rounded[0].grad_norm
+    assert wide[0].grad_norm == pytest.approx(rounded[0].grad_norm, rel=0.05)

@@ -14,6 +14,7 @@ from workbench.cli import (
     filing,
     keeping,
     noise,
+    precision,
     reading,
     reviewing,
     running,
@@ -36,8 +37,8 @@ app = typer.Typer(
 )
 
 for _group in (
-    filing, changes, reviewing, data, running, noise, watching, scheduling, reading, scoring,
-    anchoring, keeping, demo,
+    filing, changes, reviewing, data, running, noise, precision, watching, scheduling, reading,
+    scoring, anchoring, keeping, demo,
 ):  # fmt: skip
     _group.add_commands(app)
 

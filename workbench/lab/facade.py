@@ -23,8 +23,17 @@ from workbench.settings import load_settings, refuse_unnameable
 
 
 class Lab(
-    Filing, Changing, Preparing, Running, Watching, Measuring, Scheduling, Reading, Anchoring, Keeping
-):  # fmt: skip
+    Filing,
+    Changing,
+    Preparing,
+    Running,
+    Watching,
+    Measuring,
+    Scheduling,
+    Reading,
+    Anchoring,
+    Keeping,
+):
     """An opened lab. Every command of the command line is one method here."""
 
     @classmethod

@@ -1,7 +1,8 @@
-"""Methods that measure how much seeds differ."""
+"""Methods that measure: how much seeds differ, and what a weight's precision loses."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from workbench.experiments.installed import require_training_extra
 from workbench.experiments.progress import Progress, silent
@@ -20,7 +21,7 @@ from workbench.settings import absolute_url
 
 
 class Measuring(OpenedLab):
-    """Noise floors: repeats that ran here, or that were made elsewhere."""
+    """Noise floors of repeats that ran here or were made elsewhere; audits of precision."""
 
     def measure_noise(
         self,
@@ -113,6 +114,39 @@ class Measuring(OpenedLab):
         code = provenance.code_state(self.layout.root, outputs=LAB_FOLDERS)
         with self.ledger() as ledger:
             return imported_floor(plan, corpus, file, ledger=ledger, metric=metric, code=code)
+
+    def audit_precision(
+        self, what: str, *, scale: str = "", steps: int, progress: Progress = silent
+    ) -> Any:
+        """Train the first steps of a control configuration and count the updates that are lost.
+
+        Nothing is recorded. Returns a `workbench.training.precision_audit.PrecisionAudit`, whose
+        module takes torch, which every other command would wait for.
+
+        Args:
+            what: A recipe file, or the number of an experiment for its full scale.
+            scale: Of the recipe; empty for its largest.
+            steps: How many, at most those of the run.
+            progress: Told how far it has come.
+
+        Raises:
+            NotFoundError: there is no such recipe, scale or experiment.
+            InvalidFileError: a file has faults.
+            RunFailedError: a loss or gradient is not finite.
+        """
+        plan = self._repeat_plan(what, scale)
+        require_training_extra()
+        from workbench.experiments.repeated import repeat_corpus
+        from workbench.training.precision_audit import audit_precision
+
+        corpus = repeat_corpus(plan, self.layout, building(progress))
+        return audit_precision(
+            plan.config,
+            corpus,
+            seed=0,
+            steps=steps,
+            progress=lambda done, total: progress("steps", done, total),
+        )
 
     def _repeat_plan(self, what: str, scale: str) -> RepeatPlan:
         if what.endswith((".yaml", ".yml")) or "/" in what:

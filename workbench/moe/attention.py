@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.moe.attention_logits import LogitWatch, scale_logits
 from workbench.moe.config import ModelConfig, RecomputePolicy
 from workbench.moe.recompute import attention_result
 
@@ -42,6 +43,8 @@ class Attention(nn.Module):
         self.output = nn.Parameter(torch.zeros(config.d_model, config.d_model))
         self.query_norm = RMSNorm(self.head_dim) if config.qk_norm else nn.Identity()
         self.key_norm = RMSNorm(self.head_dim) if config.qk_norm else nn.Identity()
+        self.watch: LogitWatch | None = None
+        """Sees the queries and keys of every training pass where it is set."""
 
     def forward(
         self, x_BTD: Tensor, rotation: "Rotation", visible_B1TT: Tensor | None = None
@@ -65,6 +68,8 @@ class Attention(nn.Module):
         v_BTGC = functional.linear(x_BTD, self.value).unflatten(-1, (self.num_kv_heads, -1))
         q_BTHC = rotation(self.query_norm(q_BTHC))
         k_BTGC = rotation(self.key_norm(k_BTGC))
+        if self.watch is not None and self.training:
+            self.watch.observe(q_BTHC, k_BTGC, visible_B1TT)
         mixed_BHTC = functional.scaled_dot_product_attention(
             q_BTHC.transpose(1, 2),
             k_BTGC.transpose(1, 2),
@@ -74,6 +79,10 @@ class Attention(nn.Module):
             enable_gqa=self.num_heads != self.num_kv_heads,
         )
         return mixed_BHTC.transpose(1, 2).flatten(2)
+
+    def scale_logits(self, factor_H: Tensor) -> None:
+        """Scale each head's logits by its factor, in the weights. Means nothing with QK-norm."""
+        scale_logits(self.query, self.key, factor_H, self.num_kv_heads)
 
 
 def visible_positions(segments_BT: Tensor) -> Tensor:

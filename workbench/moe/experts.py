@@ -5,6 +5,7 @@ F expert width, I and O the input and output widths of one projection. With a ca
 places are those of `workbench.moe.capacity`, some of them empty: as many rows as places.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,8 @@ class Experts(nn.Module):
         self.gate = nn.Parameter(torch.zeros(num_experts, d_expert, d_model))
         self.up = nn.Parameter(torch.zeros(num_experts, d_expert, d_model))
         self.down = nn.Parameter(torch.zeros(num_experts, d_model, d_expert))
+        self.product = grouped_linear
+        """Of a training pass; an evaluation's is always `grouped_linear`."""
 
     def forward(self, x_ND: Tensor, routing: Routing) -> Tensor:
         """Return the weighted sum of the chosen experts' outputs, [N, D].
@@ -76,9 +79,10 @@ class Experts(nn.Module):
             else dispatch_within(slots, self.num_experts, top_k)
         )
         x_MD = _gather(x_ND, plan)
-        gate_MF = grouped_linear(x_MD, self.gate, plan.ends_E)
-        up_MF = grouped_linear(x_MD, self.up, plan.ends_E)
-        y_MD = grouped_linear(functional.silu(gate_MF) * up_MF, self.down, plan.ends_E)
+        product = self.product if self.training else grouped_linear
+        gate_MF = product(x_MD, self.gate, plan.ends_E)
+        up_MF = product(x_MD, self.up, plan.ends_E)
+        y_MD = product(functional.silu(gate_MF) * up_MF, self.down, plan.ends_E)
         y_NKD = _restore(y_MD, plan).unflatten(0, (-1, plan.top_k))
         weighted_NKD: Tensor = y_NKD * routing.weights_NK.to(y_NKD.dtype).unsqueeze(-1)
         return weighted_NKD.sum(1)
@@ -93,12 +97,15 @@ class SharedExperts(nn.Module):
         self.gate = nn.Parameter(torch.zeros(width, d_model))
         self.up = nn.Parameter(torch.zeros(width, d_model))
         self.down = nn.Parameter(torch.zeros(d_model, width))
+        self.product: Callable[[Tensor, Tensor], Tensor] = functional.linear
+        """Of a training pass; an evaluation's is always `functional.linear`."""
 
     def forward(self, x_ND: Tensor) -> Tensor:
         """Return the sum of the shared experts' outputs, [N, D]."""
-        gate_NF = functional.linear(x_ND, self.gate)
-        up_NF = functional.linear(x_ND, self.up)
-        return functional.linear(functional.silu(gate_NF) * up_NF, self.down)
+        product = self.product if self.training else functional.linear
+        gate_NF = product(x_ND, self.gate)
+        up_NF = product(x_ND, self.up)
+        return product(functional.silu(gate_NF) * up_NF, self.down)
 
 
 def grouped_linear(x_MI: Tensor, weight_EOI: Tensor, ends_E: Tensor) -> Tensor:

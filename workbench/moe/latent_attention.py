@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.moe.attention import RMSNorm, Rotation
+from workbench.moe.attention_logits import LogitWatch
 from workbench.moe.config import ModelConfig, RecomputePolicy
 from workbench.moe.recompute import attention_result
 
@@ -49,6 +50,8 @@ class LatentAttention(nn.Module):
         self.key_up = nn.Parameter(torch.zeros(rows * self.width_nope, self.width_latent))
         self.value_up = nn.Parameter(torch.zeros(rows * widths.v_head_dim, self.width_latent))
         self.output = nn.Parameter(torch.zeros(config.d_model, rows * widths.v_head_dim))
+        self.watch: LogitWatch | None = None
+        """Sees the queries and keys of every training pass where it is set."""
 
     def forward(
         self, x_BTD: Tensor, rotation: Rotation, visible_B1TT: Tensor | None = None
@@ -69,6 +72,8 @@ class LatentAttention(nn.Module):
         rope_BT1P = rotation(rope_BTP.unsqueeze(2))
         nope_BTHN = functional.linear(latent_BTR, self.key_up).unflatten(-1, (self.num_heads, -1))
         k_BTHC = torch.cat((nope_BTHN, rope_BT1P.expand(-1, -1, self.num_heads, -1)), dim=-1)
+        if self.watch is not None and self.training:
+            self.watch.observe(q_BTHC, k_BTHC, visible_B1TT)
         v_BTHV = functional.linear(latent_BTR, self.value_up).unflatten(-1, (self.num_heads, -1))
         mixed_BHTV = _attention(
             q_BTHC.transpose(1, 2), k_BTHC.transpose(1, 2), v_BTHV.transpose(1, 2), visible_B1TT

@@ -33,6 +33,12 @@ LEFT_OUT: dict[str, Json] = {
     "availability": None,
     **{f"model.routing.{key}": value for key, value in ROUTING_OFF.items()},
     **{f"balance.{key}": value for key, value in BALANCE_OFF.items()},
+    "optimizer.momentum": 0.95,
+    "optimizer.clip": "global",
+    "optimizer.nonfinite": "stop",
+    "optimizer.max_skips": 3,
+    "optimizer.qk_clip": None,
+    "expert_precision": "run",
 }
 """Keys that a written configuration leaves out while they have these values."""
 

@@ -61,6 +61,7 @@ class Detector:
         self._trend = _LossSpike()
         watches: list[_Watch] = [
             _NonFiniteLoss(),
+            _NonFiniteGradient(),
             _Divergence(divergence_loss, patience),
             self._trend,
             _BalanceLoss(),
@@ -120,6 +121,19 @@ class _NonFiniteLoss:
         if row.loss is None or not self._streak.completes(not math.isfinite(row.loss), row.step):
             return None
         return _finding(signatures.NON_FINITE_LOSS, row.step, row, f"loss is {row.loss}")
+
+
+class _NonFiniteGradient:
+    def __init__(self) -> None:
+        self._streak = _Streak(signatures.NON_FINITE_GRADIENT.rows)
+
+    def observe(self, row: TelemetryRow) -> Finding | None:
+        if row.grad_norm is None or row.loss is None or not math.isfinite(row.loss):
+            return None
+        if not self._streak.completes(not math.isfinite(row.grad_norm), row.step):
+            return None
+        symptom = f"grad_norm is {row.grad_norm} at a loss of {row.loss:.4f}"
+        return _finding(signatures.NON_FINITE_GRADIENT, row.step, row, symptom)
 
 
 class _Divergence:

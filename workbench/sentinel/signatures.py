@@ -50,6 +50,18 @@ NON_FINITE_LOSS = Signature(
     severity="critical",
     evidence="by definition",
 )
+NON_FINITE_GRADIENT = Signature(
+    name="non_finite_gradient",
+    phenomenon="the gradient norm is NaN or infinite while the loss is finite",
+    condition="grad_norm is not finite and the loss is; a missing norm is not meant",
+    limit=0,
+    rows=1,
+    causes=("overflow in the backward pass", "damaged batch", "logits that grow"),
+    fix="a skipped update costs one batch; where they recur, lower the peak learning rate",
+    layer="optimizer",
+    severity="warning",
+    evidence="by definition; such a step is skipped or ends the run, it is never taken",
+)
 DIVERGENCE = Signature(
     name="divergence",
     phenomenon="the loss stays above the registered limit",
@@ -166,6 +178,7 @@ PERIODIC_STALL = Signature(
 
 CATALOGUE = (
     NON_FINITE_LOSS,
+    NON_FINITE_GRADIENT,
     DIVERGENCE,
     LOSS_SPIKE,
     ROUTER_COLLAPSE,

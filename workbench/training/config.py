@@ -1,7 +1,7 @@
 """One run's configuration, the same for a proxy and at full scale. Imports no torch."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -80,19 +80,38 @@ class PhaseConfig(BaseModel):
         return None if value is None else check_simplex(value)
 
 
+def _unless(default: object) -> Callable[[object], bool]:
+    # Left out of a written configuration: one from before the field existed keeps its fingerprint.
+    return lambda value: bool(value == default)
+
+
 class OptimizerConfig(BaseModel):
-    """AdamW without weight decay on embeddings, norms and other vectors."""
+    """AdamW or Muon, without weight decay on embeddings, norms and other vectors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Literal["adamw"] = "adamw"
+    name: Literal["adamw", "muon"] = "adamw"
+    """``muon`` moves the matrices of attention and experts; the rest is AdamW's in both."""
     lr: float = Field(gt=0, le=1)
     """Peak learning rate."""
     betas: tuple[_Decay, _Decay] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
+    momentum: _Decay = Field(default=0.95, exclude_if=_unless(0.95))
+    """Of Muon."""
     weight_decay: float = Field(ge=0, le=10)
     clip_norm: float = Field(gt=0)
-    """Global gradient-norm threshold, applied after the last micro-batch's backward pass."""
+    """Gradient-norm threshold, applied after the last micro-batch's backward pass."""
+    clip: Literal["global", "router_local", "adaptive"] = Field(
+        default="global", exclude_if=_unless("global")
+    )
+    """What is clipped by which norm, see `workbench.training.clipping`."""
+    nonfinite: Literal["stop", "skip"] = Field(default="stop", exclude_if=_unless("stop"))
+    """What a gradient norm that is not finite does: ends the run, or leaves out the update."""
+    max_skips: int = Field(default=3, ge=1, exclude_if=_unless(3))
+    """Most updates left out in a row; the next one ends the run."""
+    qk_clip: float | None = Field(default=None, gt=0, exclude_if=_unless(None))
+    """τ of QK-Clip: a head whose largest attention logit of the step exceeds it is scaled down.
+    None watches no logits."""
 
 
 class BatchConfig(BaseModel):
@@ -195,6 +214,11 @@ class RunConfig(BaseModel):
     evaluation: EvaluationConfig
     checkpoint: CheckpointConfig
     precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the forward and backward products. Weights, their gradients, the optimizer's state,
+    routing and the loss are fp32 in both, and so is every evaluation."""
+    expert_precision: Literal["run", "fp8_block"] = Field(default="run", exclude_if=_unless("run"))
+    """``fp8_block``: the products of experts, routed and shared, see `workbench.moe.block_scaled`.
+    Attention, router, norms, embeddings and head stay in ``precision``. Training only."""
     recompute: RecomputePolicy = Field(
         default="none", exclude_if=lambda policy: bool(policy == "none")
     )
@@ -232,6 +256,16 @@ class RunConfig(BaseModel):
             late = next(p.name for p in reversed(self.phases) if p.lr == "none")
             raise ValueError(f"phase {late!r} has lr none but comes after a phase that updates")
         self._check_last_step()
+        return self
+
+    @model_validator(mode="after")
+    def _qk_clip_can_act(self) -> "RunConfig":
+        if self.optimizer.qk_clip is not None and self.model.qk_norm:
+            raise ValueError(
+                f"optimizer.qk_clip {self.optimizer.qk_clip:g} cannot act with model.qk_norm, "
+                "which takes the scale of every head's queries and keys away -> set model.qk_norm: "
+                "false, or leave optimizer.qk_clip out"
+            )
         return self
 
     def _check_last_step(self) -> None:

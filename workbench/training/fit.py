@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 
 from workbench.data.corpus import Corpus
 from workbench.errors import ConflictError, RunFailedError, WorkbenchError
 from workbench.moe.model import MoEDecoder, initialise
+from workbench.planner.counts import training_flops_per_token
 from workbench.training.attempts import ResumePoint, checkpoint_folder, resume_point
 from workbench.training.checkpoints import (
     VerifiedCheckpointIO,
@@ -81,10 +82,8 @@ def fit(
         files = FileRecorder(
             telemetry_path(folder, start.attempt), evaluations_path(folder, start.attempt)
         )
-        checkpoint_io = VerifiedCheckpointIO()
         with _closing((files, *recorders)) as complaints:
-            identity = RunIdentity(config=config, seed=seed, corpus=corpus.fingerprint)
-            module = PretrainModule(_initial_model(config, corpus, seed), identity)
+            module = initial_module(config, corpus, seed)
             loader = StepLoader(run_stream(config, corpus, seed), config.steps)
             supervisor = Supervisor(
                 module=module,
@@ -92,7 +91,7 @@ def fit(
                 windows=validation_windows(corpus, config),
                 divergence=divergence,
                 checkpoints=checkpoint_folder(folder),
-                checkpoint_io=checkpoint_io,
+                checkpoint_io=VerifiedCheckpointIO(),
                 stop=stop,
                 progress=progress,
                 clock=clock,
@@ -117,9 +116,11 @@ def fit(
             evaluations=tuple(supervisor.evaluations),
             curve=supervisor.curve.points(),
             findings=tuple(supervisor.findings),
-            checkpoint=checkpoint_io.saved or start.checkpoint,
+            checkpoint=supervisor.checkpoint_io.saved or start.checkpoint,
             telemetry_sha256=files.telemetry_sha256,
             mixture=loader.accounting(),
+            flops_per_token=training_flops_per_token(config.model, config.batch.seq_len),
+            updates=module.update_report(),
             warnings=tuple(complaints),
         )
 
@@ -132,7 +133,12 @@ def _begin(folder: Path) -> ResumePoint:
     return start
 
 
-def _initial_model(config: RunConfig, corpus: Corpus, seed: int) -> MoEDecoder:
+def initial_module(config: RunConfig, corpus: Corpus, seed: int) -> PretrainModule:
+    """Return a run before its first step.
+
+    Raises:
+        ConflictError: the corpus has another vocabulary than the model.
+    """
     if config.model.vocab_size != corpus.vocab_size:
         raise ConflictError(
             f"model.vocab_size {config.model.vocab_size} is not the corpus's {corpus.vocab_size}",
@@ -140,7 +146,32 @@ def _initial_model(config: RunConfig, corpus: Corpus, seed: int) -> MoEDecoder:
         )
     model = MoEDecoder(config.model)
     initialise(model, torch.Generator().manual_seed(seed))
-    return model
+    identity = RunIdentity(config=config, seed=seed, corpus=corpus.fingerprint)
+    return PretrainModule(model, identity)
+
+
+def trainer_of(
+    config: RunConfig,
+    accelerator: str,
+    *,
+    callbacks: list[Callback],
+    plugins: Sequence[VerifiedCheckpointIO] = (),
+    folder: Path | None = None,
+) -> Trainer:
+    """Return the one-device trainer of a run, without what Lightning would print or write."""
+    return Trainer(
+        accelerator=accelerator,
+        devices=1,
+        precision="32-true" if config.precision == "fp32" else "bf16-mixed",
+        max_epochs=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=callbacks,
+        plugins=list(plugins),
+        default_root_dir=folder,
+    )
 
 
 def _train(
@@ -151,19 +182,13 @@ def _train(
     folder: Path,
     accelerator: str,
 ) -> None:
-    with contextlib.closing(loader), _quiet_lightning():
-        trainer = Trainer(
-            accelerator=accelerator,
-            devices=1,
-            precision="32-true" if module.identity.config.precision == "fp32" else "bf16-mixed",
-            max_epochs=1,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
+    with contextlib.closing(loader), quiet_lightning():
+        trainer = trainer_of(
+            module.identity.config,
+            accelerator,
             callbacks=[supervisor],
             plugins=[supervisor.checkpoint_io],
-            default_root_dir=folder,
+            folder=folder,
         )
         path = None if start.checkpoint is None else start.checkpoint.path
         try:
@@ -215,7 +240,7 @@ def _closing(recorders: Sequence[Recorder]) -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def _quiet_lightning() -> Iterator[None]:
+def quiet_lightning() -> Iterator[None]:
     """Keep Lightning's greetings off the screen; errors are raised, not logged."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]

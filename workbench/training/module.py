@@ -10,14 +10,16 @@ from typing import Any, cast
 
 import torch
 from lightning.pytorch import LightningModule
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 
 from workbench.errors import ConflictError, IntegrityError
 from workbench.moe import balance
+from workbench.moe.block_scaled import use_block_scaled_fp8
 from workbench.moe.loss import summed_nats
 from workbench.moe.model import HiddenOutput, MoEDecoder
 from workbench.moe.router import Routing, Turn
 from workbench.training.balancing import RouterBalance
+from workbench.training.clipping import Clipper
 from workbench.training.config import FreezablePart, RunConfig
 from workbench.training.optimizers import (
     build_optimizer,
@@ -27,6 +29,8 @@ from workbench.training.optimizers import (
     set_learning_rate,
 )
 from workbench.training.phases import balance_weight_at, frozen_at, learning_rate
+from workbench.training.qk_clip import QKClip
+from workbench.training.results import UpdateReport
 
 STATE_KEY = "workbench"
 """Where a checkpoint keeps what Lightning does not know about."""
@@ -64,13 +68,19 @@ class StepMeasures:
     """Balance loss without λ: 1.0 at balance."""
     dropped_share: float = 0.0
     """Of the assignments of real tokens: what found its expert full."""
+    clip_threshold: float
+    """Of the gradient norm, in this step."""
+    skipped: bool = False
+    """The update was left out: the gradient norm was not finite, and the run allows that."""
+    max_logit: float | None = None
+    """Largest attention logit of any head; None where none is watched."""
 
     @property
     def failure(self) -> str:
         """Why the step cannot count, empty when it can."""
         if not math.isfinite(self.loss):
             return f"loss is {self.loss} at step {self.step}"
-        if self.grad_norm is not None and not math.isfinite(self.grad_norm):
+        if self.grad_norm is not None and not math.isfinite(self.grad_norm) and not self.skipped:
             return f"gradient norm is {self.grad_norm} at step {self.step}"
         return ""
 
@@ -109,6 +119,11 @@ class PretrainModule(LightningModule):
         """Steps done."""
         self.measures: StepMeasures | None = None
         """Of the last step."""
+        if identity.config.expert_precision == "fp8_block":
+            use_block_scaled_fp8(model.modules())
+        self.clipper = Clipper(identity.config.optimizer)
+        tau = identity.config.optimizer.qk_clip
+        self.qk_clip = None if tau is None else QKClip(model, tau)
         self.extra_state: dict[str, Any] = {}
         """Plain values of others that travel with the checkpoint."""
         self.balance = RouterBalance(identity.config)
@@ -124,7 +139,8 @@ class PretrainModule(LightningModule):
     def training_step(self, batch: Mapping[str, Tensor], batch_idx: int) -> None:
         """Do one optimizer step and leave what it measured in ``measures``.
 
-        A loss or gradient that is not finite changes nothing: the run ends on the last good state.
+        A loss or gradient that is not finite changes nothing: the run ends on the last good state,
+        or goes on from it where the configuration lets such a gradient be skipped.
         """
         del batch_idx
         config = self.identity.config
@@ -137,11 +153,23 @@ class PretrainModule(LightningModule):
         if (step - 1) % config.model.routing.refresh_every == 0:
             self.model.refresh_routing()
         updates = "all" not in self._frozen
+        if self.qk_clip is not None:
+            self.qk_clip.begin()
         means = self._accumulate(batch, balance_weight_at(config, step), backward=updates)
-        grad_norm = self._clip() if updates else None
-        self.measures = StepMeasures(step=step, lr=lr, grad_norm=grad_norm, **means)
-        if not self.measures.failure and updates:
+        clipped = self.clipper.clip(self.model) if updates else None
+        self.measures = StepMeasures(
+            step=step,
+            lr=lr,
+            grad_norm=clipped.norm if clipped else None,
+            clip_threshold=clipped.threshold if clipped else self.clipper.threshold,
+            skipped=clipped is not None and clipped.skipped,
+            max_logit=None if self.qk_clip is None else self.qk_clip.max_logit(),
+            **means,
+        )
+        if updates and not self.measures.failure and not self.measures.skipped:
             optimizer.step()
+            if self.qk_clip is not None:
+                self.qk_clip.scale()
             self.balance.end(self.model, step, self.group)
         self.done = step
 
@@ -236,11 +264,6 @@ class PretrainModule(LightningModule):
         means = torch.stack([loss.detach(), *(share * value for value in health)])
         return loss + share * penalty.total, means
 
-    def _clip(self) -> float:
-        parameters = [p for p in self.model.parameters() if p.grad is not None]
-        clip_norm = self.identity.config.optimizer.clip_norm
-        return float(nn.utils.clip_grad_norm_(parameters, clip_norm))
-
     def _freeze(self, frozen: tuple[FreezablePart, ...]) -> None:
         if frozen != self._frozen:
             freeze(self.model, frozen)
@@ -250,12 +273,22 @@ class PretrainModule(LightningModule):
         # Lightning's wrapper carries the step to its precision and its strategy.
         return cast(torch.optim.Optimizer, self.optimizers(use_pl_optimizer=through_lightning))
 
+    def update_report(self) -> UpdateReport:
+        """Return what was skipped, watched and scaled up to now."""
+        return UpdateReport(
+            skipped=self.clipper.num_skipped,
+            max_logit=self.qk_clip.largest if self.qk_clip else None,
+            heads_scaled=self.qk_clip.num_scaled if self.qk_clip else 0,
+        )
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the run's identity and position."""
+        clipping = self.clipper.state()
         checkpoint[STATE_KEY] = {
             "identity": self.identity.plain(),
             "done": self.done,
             "updates": num_updates(self._optimizer()),
+            **({"clipping": clipping} if clipping else {}),
             **self.extra_state,
         }
         if self.balance.average_LE is not None:
@@ -277,6 +310,7 @@ class PretrainModule(LightningModule):
         self.done = state["done"]
         self._restored_updates = state["updates"]
         self.balance.average_LE = state.get("router_average")
+        self.clipper.restore(state.get("clipping", {}))
         self.extra_state = {k: v for k, v in state.items() if k not in _OWN_STATE}
 
     def on_train_start(self) -> None:
@@ -301,7 +335,7 @@ _MEANS = (
     *("loss", "router_entropy", "max_expert_share", "capacity_utilization", "aux_loss"),
     "dropped_share",
 )
-_OWN_STATE = ("identity", "done", "updates", "router_average")
+_OWN_STATE = ("identity", "done", "updates", "router_average", "clipping")
 
 
 def _differences(saved: Any, wanted: Any, path: str = "") -> list[str]:

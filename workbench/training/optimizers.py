@@ -7,25 +7,45 @@ from torch import nn
 
 from workbench.moe.model import part_of
 from workbench.training.config import FreezablePart, OptimizerConfig
+from workbench.training.muon import Muon
 
 _WITHOUT_DECAY = ("embeddings", "norm")
+_HIDDEN = ("attention", "experts")
+_MATRIX = 2
+"""Dimensions of one."""
 
 
-def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """Return AdamW over the decoder's parameters, without decay on embeddings, norms and vectors.
+def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    """Return the run's optimizer, without decay on embeddings, norms and vectors.
+
+    ``adamw`` moves everything by AdamW. ``muon`` moves the matrices of attention and of the experts
+    by Muon, each expert's by itself, and router, embeddings, head, norms and vectors by AdamW.
 
     A parameter whose gradient is None in a step is left alone: neither moved nor decayed, and its
     own step count, which corrects the moments' bias, does not advance.
     """
+    matrices: list[nn.Parameter] = []
     decayed: list[nn.Parameter] = []
     plain: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
-        exempt = part_of(name) in _WITHOUT_DECAY or parameter.dim() < 2
-        (plain if exempt else decayed).append(parameter)
+        part = part_of(name)
+        exempt = part in _WITHOUT_DECAY or parameter.dim() < _MATRIX
+        hidden = config.name == "muon" and part in _HIDDEN and not exempt
+        (matrices if hidden else plain if exempt else decayed).append(parameter)
     groups = [
         {"params": decayed, "weight_decay": config.weight_decay},
         {"params": plain, "weight_decay": 0.0},
     ]
+    if config.name == "muon":
+        return Muon(
+            matrices,
+            groups,
+            lr=config.lr,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            betas=config.betas,
+            eps=config.eps,
+        )
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
         lr=config.lr,
@@ -54,11 +74,13 @@ def restored_faults(
     if num_updates(optimizer) != updates:
         faults.append(f"the step count is {num_updates(optimizer)}, saved was {updates}")
     for group in optimizer.param_groups:
-        wanted = {
-            "betas": config.betas,
-            "eps": config.eps,
-            "weight_decay": config.weight_decay if group["weight_decay"] else 0.0,
+        wanted: dict[str, object] = {
+            "weight_decay": config.weight_decay if group["weight_decay"] else 0.0
         }
+        if group.get("rule") == "muon":
+            wanted["momentum"] = config.momentum
+        else:
+            wanted |= {"betas": config.betas, "eps": config.eps}
         faults += [
             f"{key} is {group[key]}, the configuration says {value}"
             for key, value in wanted.items()

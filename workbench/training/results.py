@@ -22,6 +22,18 @@ class DivergenceRule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UpdateReport:
+    """What was done to a run's updates besides the optimizer's step."""
+
+    skipped: int = 0
+    """Of the run, over all its attempts: left out because the gradient norm was not finite."""
+    max_logit: float | None = None
+    """Largest attention logit of this attempt; None where none was watched."""
+    heads_scaled: int = 0
+    """How many times QK-Clip scaled a head in this attempt."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """How an attempt ended, and what the run then was."""
 
@@ -54,5 +66,28 @@ class RunResult:
     telemetry_sha256: str
     mixture: Accounting
     """Stated and realised shares and epochs of each domain, over the steps that survive."""
+    updates: UpdateReport = UpdateReport()
+    flops_per_token: int = 0
+    """Training FLOPs of a token by the conventions of `workbench.planner.counts`: what the active
+    parameters need, forward and backward. Recomputation, padding and the optimizer do not count."""
     warnings: tuple[str, ...] = ()
     """What went wrong beside the training, for example a tracking store that was away."""
+
+    @property
+    def flops_per_second(self) -> float:
+        """FLOPs of this attempt's tokens a second and device, evaluation and saving timed too.
+
+        0 where the attempt trained nothing.
+        """
+        if not self.device_seconds:
+            return 0.0
+        return self.tokens * self.flops_per_token / self.device_seconds
+
+    def utilization(self, peak_flops_per_second: float) -> float:
+        """Return the model FLOPs utilization (MFU; Chowdhery et al. 2022, appendix B).
+
+        Args:
+            peak_flops_per_second: of one device, dense, in the data type of its products: by its
+                data sheet or as measured, which whoever tells the figure has to say.
+        """
+        return self.flops_per_second / peak_flops_per_second

@@ -113,7 +113,7 @@ class Supervisor(Callback):
             loss=measures.loss,
             lr=measures.lr,
             grad_norm=measures.grad_norm,
-            clip_threshold=config.optimizer.clip_norm,
+            clip_threshold=measures.clip_threshold,
             router_entropy=measures.router_entropy,
             max_expert_share=measures.max_expert_share,
             capacity_utilization=measures.capacity_utilization,
