@@ -71,7 +71,7 @@ def read(root: Path, max_bytes: int, workers: Workers) -> list[Cleaned]:
 def test_cleaned_documents_are_the_same_for_any_number_of_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workbench.data.text.hosted._GROUP_BYTES", 1)  # each file is a group
+    monkeypatch.setattr("workbench.data.text.files._GROUP_BYTES", 1)  # each file is a group
     write_files(tmp_path)
     one = read(tmp_path, 10**9, Workers(1))
     assert [d.id for d in one[:32]] == [f"texts/a.jsonl#{row}" for row in range(32)]
