@@ -51,6 +51,11 @@ def test_cleaned_document_with_a_fault_has_no_digest(text: str, name: str, fault
     assert (ready.fault, ready.digest) == (fault, "")
 
 
+def test_cleaned_document_without_a_string_is_told_from_an_empty_one() -> None:
+    nothing = Document(id="a#0", text="", provenance="tests", has_text=False)
+    assert cleaned(nothing, CLEANING).fault == "no text"
+
+
 def write_files(root: Path) -> None:
     for seed, name in enumerate("abcd"):
         texts = [*sentences("code", 30, seed), "", "shared text"]

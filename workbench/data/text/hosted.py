@@ -24,6 +24,8 @@ from workbench.errors import InvalidFileError, NotFoundError, StoreUnavailableEr
 
 _BATCH = 256
 _MOST_NAMES = 50
+_WHOLE = "text"
+"""Column in which the library gives a text file."""
 _ENDINGS = {"text": ".txt", "parquet": ".parquet"}
 _PACKED = (".gz", ".bz2", ".xz")
 """Endings by which the library tells a compressed text file; by others it would look inside."""
@@ -89,9 +91,9 @@ def _missing(
 
 def _columns(config: ReferenceConfig) -> dict[str, str]:
     """Return the columns that are read, by the recipe's key that names them."""
-    fields = ["text_field"]
-    if not config.source.startswith("text:"):
-        fields += ["language_field", "licence_field"]
+    if config.source.startswith("text:"):
+        return {"text_field": _WHOLE}
+    fields = ("text_field", "language_field", "licence_field")
     named = {field: getattr(config, field, None) for field in fields}
     return {field: name for field, name in named.items() if name is not None}
 
@@ -122,9 +124,9 @@ def _text_documents(
     config: ReferenceConfig, file: Path, name: str, max_document_bytes: int
 ) -> Iterator[Document]:
     part = 0
-    for row in _file_rows("text", file, name, sample_by="document"):
-        for piece in pieces(row["text"], max_document_bytes):
-            yield _document(config, f"{name}#0.{part}", {config.text_field: piece})
+    for row in _file_rows(config, file, name, sample_by="document"):
+        for piece in pieces(row[_WHOLE], max_document_bytes):
+            yield _document(config, f"{name}#0.{part}", {_WHOLE: piece})
             part += 1
 
 
@@ -187,36 +189,30 @@ def hub_documents(config: ReferenceConfig, name: str) -> Iterator[Document]:
             f"source {config.source!r}, split {config.split!r}: {error}",
             remedy="correct the name, revision or split in the recipe",
         ) from error
-    yield from _row_documents(_hub_rows(config, rows), config, repository)
-
-
-def _hub_rows(config: ReferenceConfig, rows: Any) -> Iterator[dict[str, Any]]:
-    wanted = list(dict.fromkeys(_columns(config).values()))
-    for batch in _batches(rows, f"source {config.source!r}"):
-        for column in wanted:
-            if column not in batch.column_names:
-                raise _missing(config, column, batch.column_names, f"source {config.source!r}")
-        yield from batch.select(wanted).to_pylist()
+    yield from _row_documents(_rows(config, rows, f"source {config.source!r}"), config, repository)
 
 
 def _parquet_rows(config: ReferenceConfig, file: Path, name: str) -> Iterator[dict[str, Any]]:
     wanted = list(dict.fromkeys(_columns(config).values()))
     with _refused(name):
         schema = pyarrow.parquet.read_schema(file)
-    for column in wanted:
-        if column not in schema.names:
-            raise _missing(config, column, schema.names, name)
+    _refuse_unread(config, schema.names, name)
     with _refused(name):
         # Only these: a column that nobody asked for may have a type that the library lacks.
         fields = pyarrow.schema([schema.field(column) for column in wanted])
         features = datasets.Features.from_arrow_schema(fields)
-    yield from _file_rows("parquet", file, name, columns=wanted, features=features)
+    # A size of its own: by default that of the first row group, which may be huge or none.
+    options = {"columns": wanted, "features": features, "batch_size": _BATCH}
+    yield from _file_rows(config, file, name, **options)
 
 
-def _file_rows(kind: str, file: Path, name: str, **options: Any) -> Iterator[dict[str, Any]]:
+def _file_rows(
+    config: ReferenceConfig, file: Path, name: str, **options: Any
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of one file, whose columns take no types from another file's."""
     # The library keeps locks even of what it only streams: not in the user's home. It takes a path
     # for a pattern: it sees a link whose name is none.
+    kind = config.source.partition(":")[0]
     with tempfile.TemporaryDirectory() as scratch:
         ending = file.suffix.lower()
         link = Path(scratch, f"file{ending if ending in _PACKED else _ENDINGS[kind]}")
@@ -230,18 +226,33 @@ def _file_rows(kind: str, file: Path, name: str, **options: Any) -> Iterator[dic
                 cache_dir=scratch,
                 **options,
             )
-        for batch in _batches(rows, name):
-            yield from batch.to_pylist()
+        yield from _rows(config, rows, name)
 
 
-def _batches(rows: Any, name: str) -> Iterator[Any]:
+def _rows(config: ReferenceConfig, rows: Any, where: str) -> Iterator[dict[str, Any]]:
+    """Yield the asked columns of each row."""
     batches = rows.with_format("arrow").iter(batch_size=_BATCH)
+    wanted = list(dict.fromkeys(_columns(config).values()))
     while True:
-        with _refused(name), _quiet():
+        with _refused(where), _quiet():
             batch = next(batches, None)
         if batch is None:
             return
-        yield batch
+        _refuse_unread(config, batch.column_names, where)
+        with _refused(where):
+            read = batch.select(wanted).to_pylist()
+        yield from read
+
+
+def _refuse_unread(config: ReferenceConfig, there: list[str], where: str) -> None:
+    for column in _columns(config).values():
+        if column not in there:
+            raise _missing(config, column, there, where)
+        if there.count(column) > 1:
+            raise InvalidFileError(
+                f"{where} has {there.count(column)} columns {column!r}",
+                remedy="write the file again with one of them",
+            )
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ def json_rows(path: Path, *, name: str) -> Iterator[dict[str, Any]]:
                     yield _row(data, f"{name}:{number}")
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidFileError(
-            f"{name} cannot be read after line {number}: {error}",
+            f"{name} cannot be read beyond line {number}: {error}",
             remedy="fetch or compress the file again",
         ) from error
 
