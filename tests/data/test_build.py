@@ -115,7 +115,7 @@ def test_build_empty_and_unencodable_documents_are_left_out_and_counted(tmp_path
     corpus = build(one_domain(), tmp_path)
     domain = corpus.manifest.domains["code"]
     assert (domain.read, domain.kept) == (83, 80)
-    assert removed_by(corpus, "read")["code"].reasons == {"empty": 3}
+    assert removed_by(corpus, "read")["code"].reasons == {"empty": 2, "no text": 1}
 
 
 def test_build_long_documents_are_cut_and_counted(tmp_path: Path) -> None:

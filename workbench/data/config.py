@@ -7,6 +7,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 Content = Literal["prose", "code", "math"]
 _DOMAIN = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")
+_MOST_BYTES = 10**15
+"""A petabyte: more is a slip, and no longer exact in every reader of the record."""
 SOURCE_KINDS = ("builtin", "text", "jsonl", "parquet", "hub")
 SEALED = "test"
 """The split that only the verdict reads."""
@@ -34,7 +36,7 @@ class ReferenceConfig(BaseModel):
     """Column of a JSONL, Parquet or hub source."""
     split: str = "train"
     """Split of a hub source."""
-    max_bytes: int = Field(ge=1)
+    max_bytes: int = Field(ge=1, le=_MOST_BYTES)
     """Documents are taken in the source's order until their UTF-8 bytes reach this."""
 
     @field_validator("source")
@@ -157,7 +159,7 @@ class TokenizerConfig(BaseModel):
 
     kind: Literal["byte_bpe"] = "byte_bpe"
     vocab_size: int = Field(ge=257, le=1_000_000)
-    train_bytes: int = Field(ge=1)
+    train_bytes: int = Field(ge=1, le=_MOST_BYTES)
     """Bytes of training text, taken in equal parts from each domain."""
 
 
@@ -196,7 +198,7 @@ class CorpusConfig(BaseModel):
     """Identities of documents that are left out by hand: a licence withdrawn, a leak found. As
     ``documents.jsonl`` writes them; one that names no document read is refused. Everything behind
     reading is made again."""
-    max_document_bytes: int = Field(default=20_000, ge=100)
+    max_document_bytes: int = Field(default=20_000, ge=100, le=_MOST_BYTES)
     """Longer documents are cut at a line end, so that no document dominates a split."""
     splits: SplitConfig
     tokenizer: TokenizerConfig

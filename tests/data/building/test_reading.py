@@ -7,6 +7,7 @@ import pytest
 from tests.data.texts import corpus_config, sentences, write_jsonl
 from workbench.data.building.reading import Reading, take_read
 from workbench.data.building.table import Table
+from workbench.data.config import SourceConfig
 from workbench.data.text.dedup import content_digest
 from workbench.data.workers import Workers
 from workbench.errors import ConflictError, InvalidFileError
@@ -43,6 +44,21 @@ def test_reading_writes_rows_accounts_and_two_records(tmp_path: Path) -> None:
     (sample,) = records[1].removed["code"].samples
     assert (sample.id, sample.why) == ("texts/a.jsonl#41", "same text as texts/a.jsonl#3")
     assert records[1].key == one.key != records[0].key
+
+
+def test_reading_counts_rows_whose_value_is_no_string(tmp_path: Path) -> None:
+    texts: list[Any] = [*sentences("code", 40), 5, ["a"], None, ""]
+    write_jsonl(tmp_path / "texts" / "a.jsonl", texts)
+    (tmp_path / "texts" / "b.jsonl").write_text('{"other": 1}\n' * 3)
+    table = read_to(tmp_path / "table", reading(tmp_path))
+    assert [row.text for row in table.rows("code")] == texts[:40]
+    _, records = take_read(tmp_path / "table")
+    assert records[0].removed["code"].reasons == {"empty": 1, "no text": 6}
+
+
+def test_reading_refuses_a_number_of_bytes_that_is_a_slip() -> None:
+    with pytest.raises(ValueError, match="less than or equal to 1000000000000000"):
+        SourceConfig(source="jsonl:texts", max_bytes=10**30)
 
 
 def test_reading_keeps_what_a_set_of_all_digests_would_keep(

@@ -51,6 +51,11 @@ def test_cleaned_document_with_a_fault_has_no_digest(text: str, name: str, fault
     assert (ready.fault, ready.digest) == (fault, "")
 
 
+def test_cleaned_document_without_a_string_is_told_from_an_empty_one() -> None:
+    nothing = Document(id="a#0", text="", provenance="tests", has_text=False)
+    assert cleaned(nothing, CLEANING).fault == "no text"
+
+
 def write_files(root: Path) -> None:
     for seed, name in enumerate("abcd"):
         texts = [*sentences("code", 30, seed), "", "shared text"]
@@ -71,7 +76,7 @@ def read(root: Path, max_bytes: int, workers: Workers) -> list[Cleaned]:
 def test_cleaned_documents_are_the_same_for_any_number_of_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workbench.data.text.hosted._GROUP_BYTES", 1)  # each file is a group
+    monkeypatch.setattr("workbench.data.text.files._GROUP_BYTES", 1)  # each file is a group
     write_files(tmp_path)
     one = read(tmp_path, 10**9, Workers(1))
     assert [d.id for d in one[:32]] == [f"texts/a.jsonl#{row}" for row in range(32)]

@@ -1,3 +1,5 @@
+import gzip
+import logging
 from pathlib import Path
 
 import datasets
@@ -45,7 +47,7 @@ def test_jsonl_null_value_is_an_empty_document(tmp_path: Path) -> None:
 
 def test_jsonl_broken_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": \n')
-    with pytest.raises(InvalidFileError, match=r"jsonl:a\.jsonl' cannot be read"):
+    with pytest.raises(InvalidFileError, match=r"a\.jsonl:2 is no JSON: Expecting value at"):
         read("jsonl:a.jsonl", tmp_path)
 
 
@@ -134,3 +136,134 @@ def test_hub_faults_become_refusals_with_a_remedy(
     with pytest.raises(refusal, match="hub:someone/something") as caught:
         read("hub:someone/something", tmp_path)
     assert caught.value.remedy
+
+
+ODD_NAMES = ["b[1]", "a*", "a?b", "a::b", "x{1}", "~t", "q'\"", "new\nline", "a#b", "a%20b", "file"]
+
+
+def one_row(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.table({"text": [text]}), path)
+    elif path.suffix == ".jsonl":
+        write_jsonl(path, [text])
+    else:
+        path.write_text(text)
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("text", "txt"), ("jsonl", "jsonl")])
+def test_names_that_are_patterns_are_read_as_themselves(
+    kind: str, ending: str, tmp_path: Path
+) -> None:
+    for name in [*ODD_NAMES, "b1", "a-unlisted", "axb"]:
+        one_row(tmp_path / "odd" / f"{name}.{ending}", name)
+    for name in ODD_NAMES:
+        (document,) = read(f"{kind}:odd/{name}.{ending}", tmp_path)
+        assert document.text == name
+    found = read(f"{kind}:odd", tmp_path)
+    assert sorted(d.text for d in found) == sorted([*ODD_NAMES, "b1", "a-unlisted", "axb"])
+    assert all(d.id.startswith(f"odd/{d.text}.{ending}#") for d in found)
+
+
+def test_parquet_name_that_is_a_pattern_is_read_as_itself(tmp_path: Path) -> None:
+    for name in ("b[1]", "b1", "a::b"):
+        one_row(tmp_path / "odd" / f"{name}.parquet", name)
+    assert [d.text for d in read("parquet:odd", tmp_path)] == ["a::b", "b1", "b[1]"]
+    assert [d.text for d in read("parquet:odd/b[1].parquet", tmp_path)] == ["b[1]"]
+
+
+def parquet(path: Path, table: pyarrow.Table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyarrow.parquet.write_table(table, path)
+
+
+def test_parquet_columns_that_are_not_asked_for_may_hold_anything(tmp_path: Path) -> None:
+    odd = pyarrow.array([[("a", 1)]], pyarrow.map_(pyarrow.string(), pyarrow.int64()))
+    parquet(tmp_path / "p" / "a.parquet", pyarrow.table({"text": ["one"], "x": odd}))
+    parquet(tmp_path / "p" / "b.parquet", pyarrow.table({"x": [1], "text": ["two"]}))
+    assert [d.text for d in read("parquet:p", tmp_path)] == ["one", "two"]
+
+
+def test_parquet_types_do_not_depend_on_another_file(tmp_path: Path) -> None:
+    parquet(tmp_path / "p" / "a.parquet", pyarrow.table({"text": ["one"]}))
+    parquet(tmp_path / "p" / "b.parquet", pyarrow.table({"text": [5]}))
+    parquet(tmp_path / "p" / "c.parquet", pyarrow.table({"text": pyarrow.array([], "string")}))
+    documents = read("parquet:p", tmp_path)
+    assert [(d.text, d.has_text) for d in documents] == [("one", True), ("", False)]
+
+
+def test_parquet_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    columns = [pyarrow.array(["one"]), pyarrow.array(["two"])]
+    parquet(tmp_path / "a.parquet", pyarrow.Table.from_arrays(columns, names=["text", "text"]))
+    with pytest.raises(InvalidFileError, match=r"a\.parquet has 2 columns 'text'"):
+        read("parquet:a.parquet", tmp_path)
+
+
+def test_parquet_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    offsets = pyarrow.array([0, 3], "int32").buffers()[1]
+    column = pyarrow.Array.from_buffers(
+        pyarrow.string(), 1, [None, offsets, pyarrow.py_buffer(b"ab\xff")]
+    )
+    parquet(tmp_path / "a.parquet", pyarrow.table({"text": column}))
+    with pytest.raises(InvalidFileError, match=r"a\.parquet cannot be read"):
+        read("parquet:a.parquet", tmp_path)
+
+
+def test_jsonl_column_in_some_later_row_is_there(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "j" / "a.jsonl", ["one"])
+    (tmp_path / "j" / "b.jsonl").write_text('{"text": "two", "lic": "MIT"}\n{"id": 1}\n')
+    documents = read("jsonl:j", tmp_path, licence_field="lic", licence="CC0-1.0")
+    assert [(d.text, d.licence, d.has_text) for d in documents] == [
+        ("one", "CC0-1.0", True),
+        ("two", "MIT", True),
+        ("", "CC0-1.0", False),
+    ]
+
+
+def test_jsonl_second_column_that_no_row_has_is_refused_however_little_is_taken(
+    tmp_path: Path,
+) -> None:
+    write_jsonl(tmp_path / "a.jsonl", ["one", "two"])
+    config = SourceConfig(source="jsonl:a.jsonl", max_bytes=1, licence_field="license_id")
+    with pytest.raises(InvalidFileError, match="no column 'license_id'") as caught:
+        next(read_source(config, root=tmp_path, max_document_bytes=100))
+    assert "licence_field" in caught.value.remedy
+
+
+def test_text_source_has_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    (document,) = read("text:a.txt", tmp_path, text_field="body", language_field="text")
+    assert (document.text, document.language) == ("one", "")
+
+
+def test_compressed_text_file_is_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.GZ").write_bytes(gzip.compress(b"one"))
+    assert [d.text for d in read("text:a.txt.GZ", tmp_path)] == ["one"]
+
+
+def test_text_that_starts_as_an_archive_does_is_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("BZh is how an archive begins\n")
+    assert [d.text for d in read("text:a.txt", tmp_path)] == ["BZh is how an archive begins\n"]
+
+
+def test_library_logs_nothing_beside_a_refusal_and_keeps_its_level(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = logging.getLogger("datasets")
+    level = logger.level
+    caplog.set_level(logging.WARNING)
+    (tmp_path / "a.txt").write_bytes(b"abc \xff\xfe")
+    (tmp_path / "good.txt").write_text("text\n")
+    with caplog.at_level(logging.WARNING, "datasets"):
+        logger.propagate = True
+        with pytest.raises(InvalidFileError):
+            read("text:a.txt", tmp_path)
+        documents = read_source(
+            SourceConfig(source="text:good.txt", max_bytes=9),
+            root=tmp_path,
+            max_document_bytes=100,
+        )
+        next(documents)
+        assert logger.level == logging.WARNING  # also while a source is half read
+    assert caplog.records == []
+    assert logger.level == level

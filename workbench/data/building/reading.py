@@ -21,7 +21,7 @@ from workbench.data.config import CorpusConfig, SourceConfig
 from workbench.data.manifest import Removed, Sample, StageRecord
 from workbench.data.text.cleaning import EXCLUDED, Cleaned, Cleaning, cleaned_documents
 from workbench.data.text.dedup import Place, SeenTexts
-from workbench.data.text.hosted import source_files
+from workbench.data.text.files import source_files
 from workbench.data.text.sources import is_local, source_identity
 from workbench.data.workers import Workers
 from workbench.errors import ConflictError, InvalidFileError

@@ -9,7 +9,8 @@ from pathlib import Path
 from workbench.data.config import ReferenceConfig
 from workbench.data.text.dedup import content_digest
 from workbench.data.text.documents import Document, cut_at_line_end
-from workbench.data.text.hosted import FileGroup, file_groups, group_documents
+from workbench.data.text.files import FileGroup
+from workbench.data.text.hosted import group_documents, local_groups
 from workbench.data.text.sources import is_local, read_source
 from workbench.data.workers import Workers
 
@@ -42,7 +43,7 @@ class Cleaned:
     licence: str
     language: str
     fault: str
-    """``empty``, ``no UTF-8 form``, ``excluded by hand``, or nothing."""
+    """``no text``, ``empty``, ``no UTF-8 form``, ``excluded by hand``, or nothing."""
 
 
 def cleaned(document: Document, cleaning: Cleaning) -> Cleaned:
@@ -68,6 +69,8 @@ def cleaned(document: Document, cleaning: Cleaning) -> Cleaned:
 def _fault(document: Document, cleaning: Cleaning) -> str:
     if document.id in cleaning.excluded:
         return EXCLUDED
+    if not document.has_text:
+        return "no text"
     if not document.text.strip():
         return "empty"
     try:
@@ -102,8 +105,9 @@ def cleaned_documents(
         StoreUnavailableError: the hub cannot be reached.
         RunFailedError: a worker process died.
     """
-    groups = file_groups(source.source, root=root) if is_local(source.source) else []
-    if workers.num == 1 or len(groups) < 2:
+    many = workers.num > 1 and is_local(source.source)
+    groups = local_groups(source, root=root) if many else []
+    if len(groups) < 2:
         most = cleaning.max_document_bytes
         for document in read_source(source, root=root, max_document_bytes=most):
             yield cleaned(document, cleaning)

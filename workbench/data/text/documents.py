@@ -22,6 +22,8 @@ class Document:
     """SPDX expression or what the source says; empty where it does not."""
     language: str = ""
     """Language or programming language, where the source says; else empty."""
+    has_text: bool = True
+    """False where the source has no string in the text's place; `text` is then empty."""
 
 
 def cut_at_line_end(text: str, max_bytes: int) -> str:

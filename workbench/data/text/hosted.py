@@ -1,109 +1,101 @@
-"""Text files, JSON lines, Parquet and hub data sets, all read through Hugging Face ``datasets``.
+"""Text files, JSON lines, Parquet and hub data sets as documents.
 
-Everything is streamed: nothing is copied into that library's cache, and no more rows are read
-than the corpus takes.
+Hugging Face ``datasets`` reads all but JSON lines. Everything is streamed: nothing is copied into
+that library's cache, and no more rows are read than the corpus takes.
 """
 
-import os
+import contextlib
+import glob
+import logging
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import datasets
+import pyarrow
+import pyarrow.parquet
 
 from workbench.data.config import ReferenceConfig, SourceConfig
 from workbench.data.text.documents import Document, pieces
+from workbench.data.text.files import FileGroup, file_groups
+from workbench.data.text.json_lines import json_rows
 from workbench.errors import InvalidFileError, NotFoundError, StoreUnavailableError
 
-_SUFFIXES = {
-    "text": (".txt", ".md", ".rst"),
-    "jsonl": (".jsonl", ".json", ".jsonl.gz", ".jsonl.zst"),
-    "parquet": (".parquet",),
-}
-"""What is taken from a folder; a path to one file may end as it likes."""
-
-_BUILDERS = {"text": "text", "jsonl": "json", "parquet": "parquet"}
-_GROUP_BYTES = 16_000_000
-_MOST_FILES = 256
 _BATCH = 256
+_MOST_NAMES = 50
+_WHOLE = "text"
+"""Column in which the library gives a text file."""
+_ENDINGS = {"text": ".txt", "parquet": ".parquet"}
+_PACKED = (".gz", ".bz2", ".xz")
+"""Endings by which the library tells a compressed text file; by others it would look inside."""
+
+_FAULTS = (
+    OSError,
+    ValueError,
+    EOFError,
+    RecursionError,
+    pyarrow.ArrowException,
+    datasets.exceptions.DatasetsError,
+)
 
 
-def source_files(source: str, *, root: Path) -> list[Path]:
-    """Return the files of a ``text:``, ``jsonl:`` or ``parquet:`` source in their fixed order.
+def local_groups(config: ReferenceConfig, *, root: Path) -> list[FileGroup]:
+    """Return a local source's files in groups, as `file_groups`, once its columns are there.
 
-    A relative path starts at the lab's root; a folder stands for all its files of the kind, in the
-    order of their names.
+    Of JSON lines each column must be in a row of some file: where rows may leave a column out,
+    only a name that no row has is surely a slip.
 
     Raises:
-        InvalidFileError: a relative path that leaves the lab.
-        NotFoundError: nothing there.
+        InvalidFileError: as `files.source_files`, or a column of JSON lines that no row has.
+        NotFoundError: nothing at the path.
     """
-    kind, _, name = source.partition(":")
-    path = _inside(name, root)
-    if path.is_file():
-        return [path]
-    found = [p for p in path.rglob("*") if p.is_file() and p.name.endswith(_SUFFIXES[kind])]
-    if not found:
-        raise NotFoundError(
-            f"source {source!r}: no {kind} file at {path}",
-            remedy="correct the path in the recipe, or put the file there",
+    groups = file_groups(config.source, root=root)
+    if config.source.startswith("jsonl:"):
+        rows = (
+            row
+            for group in groups
+            for file, name in zip(group.files, group.names, strict=True)
+            for row in json_rows(file, name=name)
         )
-    return sorted(found, key=lambda p: p.relative_to(path).as_posix())
+        _refuse_missing(config, rows)
+    return groups
 
 
-def _inside(name: str, root: Path) -> Path:
-    if Path(name).is_absolute():
-        return Path(name)
-    # Lexically: a link inside the lab to data elsewhere is the researcher's own choice.
-    normal = Path(os.path.normpath(name))
-    if not name or normal.parts[:1] == (os.pardir,):
+def _refuse_missing(config: ReferenceConfig, rows: Iterable[Mapping[str, Any]]) -> None:
+    missing = set(_columns(config).values())
+    seen = dict[str, None]()
+    for row in rows:
+        missing -= row.keys()
+        if not missing:
+            return
+        if len(seen) < _MOST_NAMES:
+            seen |= dict.fromkeys(row)
+    if not seen:
         raise InvalidFileError(
-            f"source path {name!r} leaves the lab",
-            remedy="give an absolute path, or a link inside the lab",
+            f"source {config.source!r} has no row with a value",
+            remedy="put text into the file, or remove the source from the recipe",
         )
-    return root / normal
+    raise _missing(config, min(missing), list(seen)[:_MOST_NAMES], config.source)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileGroup:
-    """Files of a source that are read together: a shard of it."""
-
-    files: tuple[Path, ...]
-    names: tuple[str, ...]
-    """What the documents of each file are called: the source's path, without the machine's."""
-
-
-def file_groups(source: str, *, root: Path) -> list[FileGroup]:
-    """Return a local source's files in their order, in groups that different processes may read.
-
-    A file of its own unless it is small: many small ones are one group. The groups hang on the
-    files alone, never on how many processes there are.
-
-    Raises:
-        InvalidFileError: a relative path that leaves the lab.
-        NotFoundError: nothing there.
-    """
-    groups: list[list[Path]] = []
-    room = 0
-    for file in source_files(source, root=root):
-        size = file.stat().st_size
-        if not groups or size > room or len(groups[-1]) == _MOST_FILES:
-            groups.append([])
-            room = _GROUP_BYTES
-        groups[-1].append(file)
-        room -= size
-    names = partial(_document_name, source, root)
-    return [FileGroup(files=tuple(files), names=tuple(map(names, files))) for files in groups]
+def _missing(
+    config: ReferenceConfig, column: str, there: list[str], where: str
+) -> InvalidFileError:
+    field = next(field for field, name in _columns(config).items() if name == column)
+    return InvalidFileError(
+        f"{where} has no column {column!r} (columns: {', '.join(there)})",
+        remedy=f"set {field} in the recipe",
+    )
 
 
-def _document_name(source: str, root: Path, file: Path) -> str:
-    path = source.partition(":")[2]
-    # Of an absolute path only the last part: where it lies is the machine's affair.
-    base = Path(path).parent if Path(path).is_absolute() else root
-    return file.relative_to(base).as_posix()
+def _columns(config: ReferenceConfig) -> dict[str, str]:
+    """Return the columns that are read, by the recipe's key that names them."""
+    if config.source.startswith("text:"):
+        return {"text_field": _WHOLE}
+    fields = ("text_field", "language_field", "licence_field")
+    named = {field: getattr(config, field, None) for field in fields}
+    return {field: name for field, name in named.items() if name is not None}
 
 
 def group_documents(
@@ -116,49 +108,48 @@ def group_documents(
     a whole collection.
 
     Raises:
-        InvalidFileError: a file that is not of its kind, or a missing column.
+        InvalidFileError: a file that is not of its kind, or lacks a column of Parquet.
     """
     kind = config.source.partition(":")[0]
-    # The library keeps locks even of what it only streams: not in the user's home.
-    with tempfile.TemporaryDirectory() as cache:
-        rows = _load(kind, group.files, config.source, cache)
+    for file, name in zip(group.files, group.names, strict=True):
         if kind == "text":
-            yield from _text_documents(rows, config, group, max_document_bytes)
-            return
-        for place, name in enumerate(group.names):
-            shard = rows.shard(num_shards=len(group.files), index=place, contiguous=True)
-            yield from _row_documents(shard, config, name)
+            yield from _text_documents(config, file, name, max_document_bytes)
+        elif kind == "parquet":
+            yield from _row_documents(_parquet_rows(config, file, name), config, name)
+        else:
+            yield from _row_documents(json_rows(file, name=name), config, name)
 
 
 def _text_documents(
-    rows: Any, config: ReferenceConfig, group: FileGroup, max_document_bytes: int
+    config: ReferenceConfig, file: Path, name: str, max_document_bytes: int
 ) -> Iterator[Document]:
-    whole = _Columns(text="text", language=None, licence=None)
-    for name, (text, _, _) in zip(group.names, _cells(rows, whole, config.source), strict=True):
-        for part, piece in enumerate(pieces(text, max_document_bytes)):
-            yield _document(config, f"{name}#0.{part}", piece, "", "")
+    part = 0
+    for row in _file_rows(config, file, name, sample_by="document"):
+        for piece in pieces(row[_WHOLE], max_document_bytes):
+            yield _document(config, f"{name}#0.{part}", {_WHOLE: piece})
+            part += 1
 
 
-def _row_documents(rows: Any, config: ReferenceConfig, name: str) -> Iterator[Document]:
-    columns = _Columns(
-        text=config.text_field,
-        language=getattr(config, "language_field", None),
-        licence=getattr(config, "licence_field", None),
-    )
-    for number, (text, language, licence) in enumerate(_cells(rows, columns, config.source)):
-        yield _document(config, f"{name}#{number}", text, language, licence)
+def _row_documents(
+    rows: Iterable[Mapping[str, Any]], config: ReferenceConfig, name: str
+) -> Iterator[Document]:
+    for number, row in enumerate(rows):
+        yield _document(config, f"{name}#{number}", row)
 
 
-def _document(
-    config: ReferenceConfig, name: str, text: str, language: str, licence: str
-) -> Document:
+def _document(config: ReferenceConfig, name: str, row: Mapping[str, Any]) -> Document:
+    """Return a row as a document; a value that is no string is none, whatever its column holds."""
+    columns = _columns(config)
+    read = {field: row.get(column) for field, column in columns.items()}
+    values = {field: value for field, value in read.items() if isinstance(value, str)}
     stated = config.licence or "" if isinstance(config, SourceConfig) else ""
     return Document(
         id=name,
-        text=text,
+        text=values.get("text_field", ""),
+        has_text="text_field" in values,
         provenance=config.source,
-        licence=licence or stated,
-        language=language,
+        licence=values.get("licence_field") or stated,
+        language=values.get("language_field", ""),
     )
 
 
@@ -171,7 +162,7 @@ def file_documents(
         NotFoundError: nothing at the path.
         InvalidFileError: a file that is not of its kind, or a missing column.
     """
-    for group in file_groups(config.source, root=root):
+    for group in local_groups(config, root=root):
         yield from group_documents(config, group, max_document_bytes=max_document_bytes)
 
 
@@ -198,59 +189,90 @@ def hub_documents(config: ReferenceConfig, name: str) -> Iterator[Document]:
             f"source {config.source!r}, split {config.split!r}: {error}",
             remedy="correct the name, revision or split in the recipe",
         ) from error
-    yield from _row_documents(rows, config, repository)
+    yield from _row_documents(_rows(config, rows, f"source {config.source!r}"), config, repository)
 
 
-def _load(kind: str, files: Sequence[Path], source: str, cache: str) -> Any:
-    options: dict[str, Any] = {"sample_by": "document"} if kind == "text" else {}
-    try:
-        return datasets.load_dataset(
-            _BUILDERS[kind],
-            data_files=[str(file) for file in files],
-            split="train",
-            streaming=True,
-            cache_dir=cache,
-            **options,
-        )
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        raise _unreadable(source, error) from error
+def _parquet_rows(config: ReferenceConfig, file: Path, name: str) -> Iterator[dict[str, Any]]:
+    wanted = list(dict.fromkeys(_columns(config).values()))
+    with _refused(name):
+        schema = pyarrow.parquet.read_schema(file)
+    _refuse_unread(config, schema.names, name)
+    with _refused(name):
+        # Only these: a column that nobody asked for may have a type that the library lacks.
+        fields = pyarrow.schema([schema.field(column) for column in wanted])
+        features = datasets.Features.from_arrow_schema(fields)
+    # A size of its own: by default that of the first row group, which may be huge or none.
+    options = {"columns": wanted, "features": features, "batch_size": _BATCH}
+    yield from _file_rows(config, file, name, **options)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Columns:
-    """Names of the columns that are read; None is not read."""
-
-    text: str
-    language: str | None
-    licence: str | None
-
-
-def _cells(rows: Any, columns: _Columns, source: str) -> Iterator[tuple[str, str, str]]:
-    """Yield text, language and licence of each row; a value that is no text is empty."""
-    try:
-        for batch in rows.with_format("arrow").iter(batch_size=_BATCH):
-            yield from zip(
-                _column(batch, "text_field", columns.text, source),
-                _column(batch, "language_field", columns.language, source),
-                _column(batch, "licence_field", columns.licence, source),
-                strict=True,
+def _file_rows(
+    config: ReferenceConfig, file: Path, name: str, **options: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one file, whose columns take no types from another file's."""
+    # The library keeps locks even of what it only streams: not in the user's home. It takes a path
+    # for a pattern: it sees a link whose name is none.
+    kind = config.source.partition(":")[0]
+    with tempfile.TemporaryDirectory() as scratch:
+        ending = file.suffix.lower()
+        link = Path(scratch, f"file{ending if ending in _PACKED else _ENDINGS[kind]}")
+        link.symlink_to(file.absolute())
+        with _refused(name), _quiet():
+            rows = datasets.load_dataset(
+                kind,
+                data_files=[glob.escape(str(link))],
+                split="train",
+                streaming=True,
+                cache_dir=scratch,
+                **options,
             )
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        raise _unreadable(source, error) from error
+        yield from _rows(config, rows, name)
 
 
-def _column(batch: Any, field: str, name: str | None, source: str) -> list[str]:
-    if name is None:
-        return [""] * batch.num_rows
-    if name not in batch.column_names:
+def _rows(config: ReferenceConfig, rows: Any, where: str) -> Iterator[dict[str, Any]]:
+    """Yield the asked columns of each row."""
+    batches = rows.with_format("arrow").iter(batch_size=_BATCH)
+    wanted = list(dict.fromkeys(_columns(config).values()))
+    while True:
+        with _refused(where), _quiet():
+            batch = next(batches, None)
+        if batch is None:
+            return
+        _refuse_unread(config, batch.column_names, where)
+        with _refused(where):
+            read = batch.select(wanted).to_pylist()
+        yield from read
+
+
+def _refuse_unread(config: ReferenceConfig, there: list[str], where: str) -> None:
+    for column in _columns(config).values():
+        if column not in there:
+            raise _missing(config, column, there, where)
+        if there.count(column) > 1:
+            raise InvalidFileError(
+                f"{where} has {there.count(column)} columns {column!r}",
+                remedy="write the file again with one of them",
+            )
+
+
+@contextlib.contextmanager
+def _refused(name: str) -> Iterator[None]:
+    """Turn the faults of an input into a refusal that names it."""
+    try:
+        yield
+    except _FAULTS as error:
         raise InvalidFileError(
-            f"source {source!r} has no column {name!r} (columns: {', '.join(batch.column_names)})",
-            remedy=f"set {field} in the recipe",
-        )
-    return [cell if isinstance(cell, str) else "" for cell in batch.column(name).to_pylist()]
+            f"{name} cannot be read: {error}", remedy="repair the file or the recipe"
+        ) from error
 
 
-def _unreadable(source: str, error: Exception) -> InvalidFileError:
-    return InvalidFileError(
-        f"source {source!r} cannot be read: {error}", remedy="repair the file or the recipe"
-    )
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the library from logging what a refusal says."""
+    logger = logging.getLogger("datasets")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

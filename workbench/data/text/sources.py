@@ -9,7 +9,8 @@ from workbench.data.config import ReferenceConfig
 from workbench.data.manifest import FileHash, file_sha256
 from workbench.data.text.builtin import builtin_documents, builtin_versions
 from workbench.data.text.documents import Document
-from workbench.data.text.hosted import file_documents, hub_documents, source_files
+from workbench.data.text.files import source_files
+from workbench.data.text.hosted import file_documents, hub_documents
 
 _LOCAL = ("text", "jsonl", "parquet")
 
