@@ -63,4 +63,4 @@ def test_file_that_changes_is_refused_whatever_reads_it(
     change(tmp_path / name)
     with pytest.raises(ConflictError, match="changed while it was read") as caught:
         files.refuse_changed()
-    assert name.split("/")[0].removesuffix(".jsonl") in str(caught.value)
+    assert name.split("/", maxsplit=1)[0].removesuffix(".jsonl") in str(caught.value)

@@ -176,7 +176,9 @@ def _last_used_first(folder: Path) -> list[Path]:
 
 def _write_contents(folder: Path, key: str) -> None:
     files = {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
-    (folder / _CONTENTS).write_text(json.dumps({"format": _FORMAT, "key": key, "files": files}), "utf-8")
+    (folder / _CONTENTS).write_text(
+        json.dumps({"format": _FORMAT, "key": key, "files": files}), "utf-8"
+    )
 
 
 def _is_sound(folder: Path, key: str) -> bool:

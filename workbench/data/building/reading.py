@@ -33,7 +33,7 @@ from workbench.data.text.dedup import Place, SeenTexts, content_digest
 from workbench.data.text.hosted import source_files
 from workbench.data.text.sources import is_local, source_identity
 from workbench.data.workers import Workers
-from workbench.errors import ConflictError, InvalidFileError
+from workbench.errors import InvalidFileError
 
 _READ = "read.json"
 _BATCH = 256

@@ -322,9 +322,7 @@ def _sampled_overlaps(
                 "samples": tuple(
                     hidden(_evidence(index, nearest, identities))
                     if sealed or name == SEALED
-                    else _sample(
-                        index, table.row(place.domain, place.number), nearest, identities
-                    )
+                    else _sample(index, table.row(place.domain, place.number), nearest, identities)
                     for _, _, place, nearest, sealed in sorted(most, reverse=True)
                 )
             }
