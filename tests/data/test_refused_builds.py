@@ -13,56 +13,15 @@ from tests.data.texts import build, corpus_config, sentences, write_jsonl
 from workbench.data.build import build_corpus
 from workbench.errors import ConflictError, InvalidFileError
 
-ENGLISH = [
-    "the",
-    "of",
-    "and",
-    "to",
-    "in",
-    "that",
-    "it",
-    "was",
-    "for",
-    "on",
-    "are",
-    "as",
-    "with",
-    "they",
-    "at",
-    "be",
-    "this",
-    "from",
-    "have",
-    "by",
-    "not",
-    "but",
-    "what",
-    "all",
-    "were",
-    "when",
-    "we",
-    "there",
-    "can",
-    "an",
-    "your",
-    "which",
-    "their",
-    "said",
-    "if",
-    "do",
-    "will",
-    "each",
-    "about",
-    "how",
-    "up",
-    "out",
-    "them",
-]
+ENGLISH = (
+    "the of and to in that it was for on are as with they at be this from have by not but what "
+    "all were when we there can an your which their said if do will each about how up out them"
+)
 
 
 def prose(count: int, seed: int = 0) -> list[str]:
     generator = random.Random(seed)
-    return [" ".join(generator.choices(ENGLISH, k=60)) for _ in range(count)]
+    return [" ".join(generator.choices(ENGLISH.split(), k=60)) for _ in range(count)]
 
 
 def one_domain(**changes: Any) -> Any:

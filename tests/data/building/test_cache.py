@@ -164,10 +164,13 @@ def test_new_folder_on_a_full_disk_is_a_refusal_that_leaves_nothing(tmp_path: Pa
 
 
 def test_new_folder_whose_parent_vanished_raises_what_happened(tmp_path: Path) -> None:
-    (tmp_path / "corpora").mkdir()
-    with (
-        pytest.raises(ValueError, match="what happened"),
-        new_folder(tmp_path / "corpora" / "a"),
-    ):
-        shutil.rmtree(tmp_path / "corpora")
-        raise ValueError("what happened")
+    final = tmp_path / "corpora" / "a"
+    final.parent.mkdir()
+
+    def make() -> None:
+        with new_folder(final):
+            shutil.rmtree(final.parent)
+            raise ValueError("what happened")
+
+    with pytest.raises(ValueError, match="what happened"):
+        make()
