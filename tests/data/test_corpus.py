@@ -64,6 +64,17 @@ def test_verify_one_flipped_bit_is_found_in_any_file(copy: Path, name: str) -> N
         read_corpus(copy, key=corpus_fingerprint(corpus_config())).verify()
 
 
+@pytest.mark.parametrize("name", FILES[1:])
+def test_verify_open_finds_a_flipped_bit_in_all_but_the_sealed_split(copy: Path, name: str) -> None:
+    flip(copy / name, (copy / name).stat().st_size // 2)
+    opened = read_corpus(copy, key=corpus_fingerprint(corpus_config()))
+    if name.startswith("sealed/"):
+        opened.verify_open()
+        return
+    with pytest.raises(IntegrityError, match=name):
+        opened.verify_open()
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_verify_a_missing_file_is_found(copy: Path, name: str) -> None:
     (copy / name).unlink()

@@ -1,11 +1,13 @@
 """The samples of a step of a real corpus, by name, and the windows that a run served."""
 
 import json
+import shutil
 
 import pytest
 
+from workbench.data.corpus import read_corpus
 from workbench.data.manifest import DOCUMENTS_NAME
-from workbench.errors import NotFoundError
+from workbench.errors import IntegrityError, NotFoundError
 from workbench.training.sampling import run_stream, samples_at, served_windows
 
 
@@ -41,3 +43,12 @@ def test_windows_served_add_up_to_the_sequences_of_the_run(make_config, corpus):
 def test_step_that_the_run_does_not_have_is_refused(make_config, corpus, step):
     with pytest.raises(NotFoundError, match=f"step {step} is not one"):
         samples_at(make_config(), corpus, 7, step)
+
+
+def test_samples_named_by_a_damaged_list_of_documents_are_refused(make_config, corpus, tmp_path):
+    folder = shutil.copytree(corpus.folder, tmp_path / corpus.folder.name)
+    path = folder / DOCUMENTS_NAME
+    path.write_text(path.read_text("utf-8").replace('"id": "', '"id": "x', 1), "utf-8")
+    damaged = read_corpus(folder, key=corpus.manifest.key)
+    with pytest.raises(IntegrityError, match=r"documents\.jsonl is not the file"):
+        samples_at(make_config(), damaged, 7, 1)

@@ -93,7 +93,7 @@ def rejects(
         say(f"{rejected.domain}: {of} left out", bold=True)
         for sample in rejected.samples:
             say()
-            say(f"  {one_line(sample.id)}")
+            say(f"  {one_line(sample.id) or 'not shown'}")
             say_wrapped(f"    because  {one_line(sample.why)}")
             for line in sample.excerpt.splitlines():
                 say(f"    | {one_line(line)}")

@@ -25,10 +25,12 @@ from workbench.data.building.encoding import (
     token_type,
     trained_tokenizer,
 )
+from workbench.data.building.losses import refuse_empty
 from workbench.data.building.measures import read_measures, write_measures
 from workbench.data.building.reading import DomainRead, Reading, take_read
 from workbench.data.building.stages import apply_stage, stage_key, take_result
 from workbench.data.building.table import Table
+from workbench.data.building.unchanged import ReadFiles
 from workbench.data.config import CorpusConfig, all_sources
 from workbench.data.corpus import (
     Corpus,
@@ -56,6 +58,7 @@ from workbench.data.planned import (
     planned_stages,
     split_of_row,
 )
+from workbench.data.splits import is_sealed
 from workbench.data.text.builtin import text_versions
 from workbench.data.text.sources import file_hashes, is_local
 from workbench.data.workers import Workers
@@ -86,7 +89,8 @@ def build_corpus(
         workers: processes that read and filter; the result does not depend on it.
 
     Raises:
-        ConflictError: a local file changed since the corpus was built under the same version.
+        ConflictError: a local file changed since the corpus was built under the same version, or
+            while it was built.
         InvalidFileError: a source cannot be read, a split or vocabulary cannot be filled, or a
             stage would take more of a source than it may.
         NotFoundError: a source does not exist.
@@ -106,14 +110,10 @@ def build_corpus(
         else:
             with Workers(workers) as crew, new_folder(folder) as work:
                 told = _Rising(progress)
-                building = _Building(
-                    config,
-                    root=root,
-                    corpora=corpora,
-                    workers=crew,
-                    waiting=partial(told, "waiting for a stage that another build makes", 0.0),
-                )
-                write_manifest(building.write(work, key, told), work)
+                busy = partial(told, "waiting for a stage that another build makes", 0.0)
+                with StageCache(corpora / _STAGES, busy) as cache:
+                    building = _Building(config, root=root, workers=crew, cache=cache)
+                    write_manifest(building.write(work, key, told), work)
             corpus = read_corpus(folder, key=key)
     progress("ready", 1.0)
     return corpus
@@ -178,20 +178,21 @@ class _Building:
         config: CorpusConfig,
         *,
         root: Path,
-        corpora: Path,
         workers: Workers,
-        waiting: Callable[[], None],
+        cache: StageCache,
     ) -> None:
         self._config = config
         self._root = root
         self._workers = workers
-        self._cache = StageCache(corpora / _STAGES, waiting)
+        self._cache = cache
+        self._files = ReadFiles(config, root=root)
+        self._is_sealed = partial(is_sealed, config=config.splits)
 
     def write(self, work: Path, key: str, progress: _Rising) -> Manifest:
         """Fill the corpus's folder with everything but the manifest, which is returned."""
         filtered = self._filtered(progress)
         table = filtered.table
-        splits = split_rows(table, self._config)
+        splits = split_rows(table, self._config, filtered.records)
         measured = self._measured(filtered, splits["train"], progress)
         shutil.copyfile(measured / NGRAMS_NAME, work / NGRAMS_NAME)
         measures = read_measures(measured, table.domains)
@@ -224,21 +225,33 @@ class _Building:
             "ngrams_sha256": file_sha256(work / NGRAMS_NAME),
             "builder": self._builder(),
         }
+        self._files.refuse_changed()
         self._cache.forget_old()
         return _checked(seal(plain))
+
+    def _result(self, name: str, key: str, make: Callable[[Path], None]) -> Path:
+        """The folder of a stage's result, which is not kept when a file changed meanwhile."""
+
+        def make_unchanged(folder: Path) -> None:
+            make(folder)
+            self._files.refuse_changed()
+
+        return self._cache.result(name, key, make_unchanged)
 
     def _filtered(self, progress: _Rising) -> _Filtered:
         reading = Reading(self._config, root=self._root, workers=self._workers)
         told = progress.part(0.0, _READ_ENDS)
-        read = self._cache.result("read", reading.key, partial(reading.write, progress=told))
-        accounts, records = take_read(read)
+        read = self._result("read", reading.key, partial(reading.write, progress=told))
+        accounts, records = take_read(read, is_sealed=self._is_sealed)
         table = Table(read, reading.domains)
+        refuse_empty(table, records)
         planned = planned_stages(self._config, root=self._root, workers=self._workers)
         width = (_STAGES_END - _READ_ENDS) / len(planned)
         for place, part in enumerate(planned):
             begin = _READ_ENDS + place * width
             told = progress.part(begin, begin + width)
             records.append(self._stage(part, table, records[-1].key, told))
+            refuse_empty(table, records)
         return _Filtered(table=table, accounts=accounts, records=records)
 
     def _measured(self, filtered: _Filtered, train: Split, progress: _Rising) -> Path:
@@ -256,7 +269,7 @@ class _Building:
             write_measures(filtered.table, train, folder, told)
 
         settings = {"splits": self._config.splits.model_dump(mode="json"), "version": 1}
-        return self._cache.result("measures", stage_key(filtered.key, "measures", settings), make)
+        return self._result("measures", stage_key(filtered.key, "measures", settings), make)
 
     def _stage(
         self, planned: PlannedStage, table: Table, previous: str, progress: Progress
@@ -266,7 +279,12 @@ class _Building:
         key = stage_key(previous, stage.name, settings)
         told = partial(progress, stage.name.replace("_", " "))
         make = partial(apply_stage, stage, table, key=key, settings=settings, progress=told)
-        return take_result(table, self._cache.result(stage.name, key, make))
+        return take_result(
+            table,
+            self._result(stage.name, key, make),
+            max_share_lost=stage.max_share_lost,
+            is_sealed=self._is_sealed,
+        )
 
     def _domains(self, filtered: _Filtered, encoded: Encoded) -> dict[str, Json]:
         found: dict[str, Json] = {}

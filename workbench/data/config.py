@@ -84,6 +84,8 @@ class LanguageConfig(BaseModel):
     """What the score is: the likeliest language's probability p1 against the second likeliest's,
     p1 / (p1 + p2), or p1 itself. The small model spreads much probability over languages that
     nobody would confuse, so p1 is low on technical text (docs/decisions/0017-language-score.md)."""
+    max_share_lost: float = Field(default=0.5, gt=0, le=1)
+    """A source that loses more of its bytes than this stops the build."""
 
 
 class NearDuplicateConfig(BaseModel):

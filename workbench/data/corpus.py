@@ -241,7 +241,9 @@ class Corpus:
         self._verify(expected)
 
     def verify_open(self) -> None:
-        """Hash what training and validation read; the sealed split is not touched.
+        """Hash what training and validation read, and the list of documents.
+
+        The text of the sealed split is not touched.
 
         Raises:
             IntegrityError: a file is not what was built; the first one is named.
@@ -249,7 +251,16 @@ class Corpus:
         opened = [by for split, by in self.manifest.shards.items() if split != "test"]
         expected = _hashes([shard for by in opened for shard in by.values()])
         expected.append((NGRAMS_NAME, self.manifest.ngrams_sha256))
+        expected.append((DOCUMENTS_NAME, self.manifest.documents_sha256))
         self._verify([*expected, (TOKENIZER_NAME, self.manifest.tokenizer_sha256)])
+
+    def verify_documents(self) -> None:
+        """Hash the list of documents.
+
+        Raises:
+            IntegrityError: it is not what was built.
+        """
+        self._verify([(DOCUMENTS_NAME, self.manifest.documents_sha256)])
 
     def _verify(self, expected: Sequence[tuple[str, str]]) -> None:
         for name, sha256 in expected:

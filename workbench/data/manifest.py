@@ -38,6 +38,7 @@ class Sample(_Strict):
     """A document that a stage left out, for reading."""
 
     id: str
+    """Empty, as is ``excerpt``, where text of the sealed split would be given away."""
     why: str
     """What decided: a score, or which document it repeats and how closely."""
     excerpt: str
@@ -147,7 +148,7 @@ class Overlap(_Strict):
     """Documents too short for one n-gram, or with none of theirs in the sample."""
     samples: tuple[Sample, ...] = ()
     """Training documents that overlap most, with their own text: never an evaluation document's.
-    A document of the sealed split is not named either."""
+    Those that repeat the sealed split are neither named nor shown."""
 
 
 class Contamination(_Strict):

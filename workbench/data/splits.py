@@ -8,7 +8,7 @@ import hashlib
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from workbench.data.config import SplitConfig
+from workbench.data.config import SEALED, SplitConfig
 
 Split: TypeAlias = Literal["train", "validation", "test"]
 
@@ -22,3 +22,8 @@ def split_of(digest: str, config: SplitConfig) -> Split:
     if position < Fraction(config.test) + Fraction(config.validation):
         return "validation"
     return "train"
+
+
+def is_sealed(digest: str, config: SplitConfig) -> bool:
+    """Return whether the document with this content digest belongs to the sealed split."""
+    return split_of(digest, config) == SEALED

@@ -46,6 +46,7 @@ def samples_at(config: RunConfig, corpus: Corpus, seed: int, step: int) -> tuple
         NotFoundError: the step is not one of 1 to ``config.steps``.
         InvalidFileError: a mixture that does not fit the corpus.
         RunFailedError: every domain was dropped before the step.
+        IntegrityError: the corpus's list of documents is not what was built.
     """
     if not 1 <= step <= config.steps:
         raise NotFoundError(
@@ -53,6 +54,7 @@ def samples_at(config: RunConfig, corpus: Corpus, seed: int, step: int) -> tuple
             remedy=f"give a step of 1 to {config.steps}",
         )
     samples = served.samples_at(run_stream(config, corpus, seed), corpus, step)
+    corpus.verify_documents()
     return served.with_ids(samples, corpus.folder)
 
 

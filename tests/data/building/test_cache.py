@@ -1,6 +1,8 @@
 import json
 import os
+import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,17 +30,24 @@ def counting(made: list[str], text: str = "result"):
 def test_result_is_made_once_a_key(tmp_path: Path) -> None:
     made: list[str] = []
     for _ in range(2):
-        found = StageCache(tmp_path, nothing).result("language", KEY, counting(made))
+        with StageCache(tmp_path, nothing) as cache:
+            found = cache.result("language", KEY, counting(made))
         assert found == tmp_path / "language-0123456789abcdef"
         assert (found / "a.txt").read_text() == "result"
-    StageCache(tmp_path, nothing).result("language", OTHER, counting(made))
-    StageCache(tmp_path, nothing).result("quality", KEY, counting(made))
+    with StageCache(tmp_path, nothing) as cache:
+        cache.result("language", OTHER, counting(made))
+        cache.result("quality", KEY, counting(made))
     assert len(made) == 3
 
 
-def test_result_that_was_damaged_is_made_again(tmp_path: Path) -> None:
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[StageCache]:
+    with StageCache(tmp_path, nothing) as opened:
+        yield opened
+
+
+def test_result_that_was_damaged_is_made_again(cache: StageCache) -> None:
     made: list[str] = []
-    cache = StageCache(tmp_path, nothing)
     folder = cache.result("language", KEY, counting(made))
     contents = (folder / "contents.json").read_text()
     damages = [
@@ -49,6 +58,7 @@ def test_result_that_was_damaged_is_made_again(tmp_path: Path) -> None:
         lambda: (folder / "contents.json").write_text("[]"),
         lambda: (folder / "contents.json").write_text(json.dumps({"key": KEY})),
         lambda: (folder / "contents.json").write_text(contents.replace(KEY, OTHER)),
+        lambda: (folder / "contents.json").write_text(contents.replace("stage/v2", "stage/v1")),
     ]
     for number, damage in enumerate(damages):
         damage()
@@ -57,28 +67,61 @@ def test_result_that_was_damaged_is_made_again(tmp_path: Path) -> None:
         assert len(made) == number + 2
 
 
-def test_result_whose_making_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_result_whose_making_fails_leaves_nothing(cache: StageCache, tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "half.txt").write_text("half")
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        StageCache(tmp_path, nothing).result("language", KEY, fail)
+        cache.result("language", KEY, fail)
     assert [path.name for path in tmp_path.iterdir()] == [".language-0123456789abcdef.lock"]
 
 
-def test_results_beyond_the_last_used_are_forgotten_by_stage(tmp_path: Path) -> None:
-    cache, made = StageCache(tmp_path, nothing), list[str]()
+def aged_results(folder: Path, made: list[str]) -> list[str]:
+    """Make twelve results of one stage, the oldest first."""
     keys = [f"sha256:{number:016x}{'0' * 48}" for number in range(12)]
-    for age, key in enumerate(keys):
-        os.utime(cache.result("read", key, counting(made)), (age, age))
-    os.utime(cache.result("language", keys[0], counting(made)), (0, 0))
-    cache.result("read", keys[0], counting(made))  # used again: no longer the oldest
-    cache.forget_old()
+    with StageCache(folder, nothing) as cache:
+        for age, key in enumerate(keys):
+            os.utime(cache.result("read", key, counting(made)), (age, age))
+    return keys
+
+
+def test_results_beyond_the_last_used_are_forgotten_by_stage(tmp_path: Path) -> None:
+    made: list[str] = []
+    keys = aged_results(tmp_path, made)
+    with StageCache(tmp_path, nothing) as cache:
+        os.utime(cache.result("language", keys[0], counting(made)), (0, 0))
+        cache.result("read", keys[0], counting(made))  # used again: no longer the oldest
+        cache.forget_old()
     left = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")}
     kept = [keys[0], *keys[5:]]
     assert left == {"language-" + "0" * 16, *(f"read-{key[7:23]}" for key in kept)}
     assert len(made) == 13
+
+
+def test_results_that_another_build_uses_are_not_forgotten(tmp_path: Path) -> None:
+    made: list[str] = []
+    keys = aged_results(tmp_path, made)
+    with StageCache(tmp_path, nothing) as running, StageCache(tmp_path, nothing) as other:
+        used = [running.result("read", key, counting(made)) for key in keys[:2]]
+        for age, folder in enumerate(used):
+            os.utime(folder, (age, age))
+        other.forget_old()
+        assert all((folder / "a.txt").read_text() == "result" for folder in used)
+        assert sum(path.name.startswith("read-") for path in tmp_path.iterdir()) == 8 + 2
+    with StageCache(tmp_path, nothing) as later:
+        later.forget_old()
+    assert not any(folder.exists() for folder in used)
+
+
+def test_results_that_another_build_forgets_at_the_same_time_do_no_harm(
+    cache: StageCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aged_results(tmp_path, [])
+    listed = list(tmp_path.iterdir())
+    shutil.rmtree(next(path for path in listed if path.name.startswith("read-")))
+    monkeypatch.setattr(Path, "iterdir", lambda folder: iter(listed))
+    cache.forget_old()
 
 
 def test_abandoned_folders_are_removed_and_those_at_work_are_not(tmp_path: Path) -> None:
@@ -118,3 +161,16 @@ def test_new_folder_on_a_full_disk_is_a_refusal_that_leaves_nothing(tmp_path: Pa
             (work / "big").write_bytes(bytes(1 << 20))
         assert "free space" in caught.value.remedy
         assert list((tmp_path / "disk").iterdir()) == []
+
+
+def test_new_folder_whose_parent_vanished_raises_what_happened(tmp_path: Path) -> None:
+    final = tmp_path / "corpora" / "a"
+    final.parent.mkdir()
+
+    def make() -> None:
+        with new_folder(final):
+            shutil.rmtree(final.parent)
+            raise ValueError("what happened")
+
+    with pytest.raises(ValueError, match="what happened"):
+        make()

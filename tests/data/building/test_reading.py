@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,12 @@ from workbench.data.building.table import Table
 from workbench.data.config import SourceConfig
 from workbench.data.text.dedup import content_digest
 from workbench.data.workers import Workers
-from workbench.errors import ConflictError, InvalidFileError
+from workbench.errors import InvalidFileError
+
+
+def is_open(digest: str) -> bool:
+    """No text is sealed."""
+    return not digest
 
 
 def reading(root: Path, **changes: Any) -> Reading:
@@ -36,7 +40,7 @@ def test_reading_writes_rows_accounts_and_two_records(tmp_path: Path) -> None:
     one = reading(tmp_path)
     table = read_to(tmp_path / "table", one)
     assert [row.text for row in table.rows("code")] == texts
-    accounts, records = take_read(tmp_path / "table")
+    accounts, records = take_read(tmp_path / "table", is_sealed=is_open)
     assert (accounts["code"].read, accounts["code"].exhausted) == (42, True)
     assert [record.name for record in records] == ["read", "exact_duplicates"]
     assert records[0].removed["code"].reasons == {"empty": 1}
@@ -119,7 +123,7 @@ def test_reading_leaves_out_what_is_excluded_and_says_so(tmp_path: Path) -> None
     table = read_to(tmp_path / "table", reading(tmp_path, exclude=["texts/b.jsonl#5"]))
     assert table.num_rows("code") == 79
     assert "texts/b.jsonl#5" not in {row.id for row in table.rows("code")}
-    _, records = take_read(tmp_path / "table")
+    _, records = take_read(tmp_path / "table", is_sealed=is_open)
     removed = records[0].removed["code"]
     assert removed.reasons == {"excluded by hand": 1}
     assert removed.samples[0].excerpt == sentences("docs", 40)[5][:300]
@@ -134,9 +138,43 @@ def test_reading_exclusion_that_names_no_document_is_refused_with_the_nearest(
     assert "texts/b.jsonl#5" in caught.value.remedy
 
 
-def test_reading_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    one = reading(tmp_path)
-    os.utime(tmp_path / "texts" / "b.jsonl", (1, 1))
-    with pytest.raises(ConflictError, match="changed while it was read"):
-        read_to(tmp_path / "table", one)
+def test_reading_hides_what_repeats_a_sealed_text_or_was_excluded_beside_it(
+    tmp_path: Path,
+) -> None:
+    texts = sentences("code", 40)
+    repeats = [texts[3].upper(), texts[4].upper(), texts[5].upper()]
+    write_jsonl(tmp_path / "texts" / "a.jsonl", [*texts, *repeats])
+    read_to(tmp_path / "table", reading(tmp_path, exclude=["texts/a.jsonl#42"]))
+    sealed = {content_digest(texts[3]), content_digest(texts[5])}
+    _, records = take_read(tmp_path / "table", is_sealed=sealed.__contains__)
+    assert [(s.id, s.why, s.excerpt) for s in records[0].removed["code"].samples] == [
+        ("", "excluded by hand: its text belongs to the sealed test split", "")
+    ]
+    by_id = {sample.id: sample for sample in records[1].removed["code"].samples}
+    assert set(by_id) == {"", "texts/a.jsonl#41"}
+    assert by_id[""].why == "same as code: same as a document of the sealed test split"
+    assert by_id[""].excerpt == ""
+    assert records[1].removed["code"].reasons == {"same as code": 2}
+
+
+def test_reading_a_source_that_another_domain_holds_is_refused(tmp_path: Path) -> None:
+    texts = sentences("code", 40)
+    write_jsonl(tmp_path / "a.jsonl", [*texts, *texts, *texts])  # repeats of its own are its affair
+    for name, num_own in (("b", 3), ("c", 8)):
+        write_jsonl(tmp_path / f"{name}.jsonl", [*texts, *sentences("docs", num_own)])
+
+    def read(name: str) -> None:
+        sources = {
+            domain: {"source": f"jsonl:{file}.jsonl", "max_bytes": 10_000_000}
+            for domain, file in (("code", "a"), ("docs", name))
+        }
+        folder = tmp_path / f"table-{name}"
+        read_to(folder, reading(tmp_path, sources=sources))
+        take_read(folder, is_sealed=is_open)
+
+    with pytest.raises(InvalidFileError, match="of the bytes of 'docs' as equal") as caught:
+        read("b")
+    assert "more than 90%" in str(caught.value)
+    assert str(caught.value).count("same text as a.jsonl#") == 3
+    assert caught.value.remedy.startswith("remove the domain 'docs'")
+    read("c")

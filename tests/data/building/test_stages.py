@@ -7,14 +7,12 @@ from tests.data.tables import written_table
 from workbench.canonical import Json
 from workbench.data.building.stages import (
     Rejected,
-    Samples,
     apply_stage,
-    excerpt,
     stage_key,
     take_result,
 )
 from workbench.data.building.table import Table
-from workbench.data.manifest import StageName
+from workbench.data.manifest import StageName, StageRecord
 from workbench.errors import InvalidFileError
 
 TEXTS = {
@@ -28,8 +26,9 @@ class Listed:
 
     name: StageName = "quality"
 
-    def __init__(self, listed: list[Rejected], limit: float | None = None) -> None:
-        self.max_share_lost = limit
+    max_share_lost: float | None = None
+
+    def __init__(self, listed: list[Rejected]) -> None:
         self._listed = listed
 
     def settings(self) -> dict[str, Json]:
@@ -63,12 +62,16 @@ def applied(stage: Listed, table: Table, folder: Path) -> Path:
     return folder
 
 
+def taken(table: Table, folder: Path, limit: float | None = None) -> StageRecord:
+    return take_result(table, folder, max_share_lost=limit, is_sealed=lambda digest: False)
+
+
 def test_stage_is_counted_sampled_and_taken_from_its_folder(tmp_path: Path) -> None:
     table = written_table(tmp_path / "table", TEXTS)
     folder = applied(Listed(every_second()), table, tmp_path / "stage")
     assert table.num_kept("code") == 50
     assert not any(path.is_dir() for path in folder.iterdir())
-    record = take_result(table, folder)
+    record = taken(table, folder)
     assert [row.number for row in table.rows("code")] == list(range(1, 50, 2))
     assert table.language("docs", 1) == "en"
     assert (record.name, record.key) == ("quality", "sha256:k")
@@ -100,8 +103,9 @@ def test_stage_samples_do_not_hang_on_the_order_of_the_rejects(tmp_path: Path) -
 
 def test_stage_that_takes_more_than_it_may_stops_with_examples(tmp_path: Path) -> None:
     table = written_table(tmp_path / "table", TEXTS)
+    folder = applied(Listed(every_second()), table, tmp_path / "stage")
     with pytest.raises(InvalidFileError) as caught:
-        applied(Listed(every_second(), limit=0.4), table, tmp_path / "stage")
+        taken(table, folder, limit=0.4)
     told = str(caught.value)
     assert "quality would take 50.0% of the bytes of 'code', more than max_share_lost 0.4" in told
     assert told.count("score below 0.5: score 0.") == 3
@@ -111,7 +115,9 @@ def test_stage_that_takes_more_than_it_may_stops_with_examples(tmp_path: Path) -
 
 def test_stage_that_takes_just_what_it_may_passes(tmp_path: Path) -> None:
     table = written_table(tmp_path / "table", TEXTS)
-    applied(Listed(every_second(), limit=0.5), table, tmp_path / "stage")
+    folder = applied(Listed(every_second()), table, tmp_path / "stage")
+    taken(table, folder, limit=0.5)
+    assert table.num_kept("code") == 25
 
 
 def test_stage_that_rejects_a_row_twice_is_a_fault_of_the_stage(tmp_path: Path) -> None:
@@ -130,18 +136,34 @@ def test_stage_key_depends_on_what_came_before_name_and_settings() -> None:
     assert len(keys) == 8
 
 
-def test_samples_are_those_with_the_smallest_hashes() -> None:
-    drawn: Samples[int] = Samples("quality")
-    for number in range(1000):
-        drawn.add(str(number), number)
-    first = drawn.drawn()
-    assert len(first) == len(set(first)) == 10
-    again: Samples[int] = Samples("quality")
-    for number in reversed(range(1000)):
-        again.add(str(number), number)
-    assert again.drawn() == first
-    assert max(first) > 500
+def test_stage_shows_neither_name_nor_text_of_what_is_sealed(tmp_path: Path) -> None:
+    table = written_table(tmp_path / "table", TEXTS)
+    rows = [table.row("code", number) for number in range(50)]
+    listed = [
+        Rejected(domain="code", number=0, reason="like code", why="as t#10", twin=rows[10].digest),
+        Rejected(domain="code", number=1, reason="like code", why="as t#11", twin=rows[11].digest),
+        Rejected(domain="code", number=2, reason="score below 0.5", why="score 0.2"),
+        Rejected(domain="code", number=3, reason="overlaps test", why="as t#13", sealed=True),
+    ]
+    folder = applied(Listed(listed), table, tmp_path / "stage")
+    sealed = {rows[10].digest, rows[2].digest}
+    record = take_result(table, folder, max_share_lost=None, is_sealed=sealed.__contains__)
+    removed = record.removed["code"]
+    assert removed.documents == 4
+    by_why = {sample.why: (sample.id, sample.excerpt) for sample in removed.samples}
+    assert by_why == {
+        "like code: same as a document of the sealed test split": ("", ""),
+        "like code: as t#11": ("texts#1", TEXTS["code"][1][:300]),
+        "score below 0.5: its text belongs to the sealed test split": ("", ""),
+        "overlaps test: same as a document of the sealed test split": ("", ""),
+    }
 
 
-def test_excerpt_of_text_without_utf8_form_can_be_written() -> None:
-    assert excerpt("a\ud800b" * 200).encode() == (b"a?b" * 100)
+def test_refusal_of_a_loss_shows_nothing_that_is_sealed(tmp_path: Path) -> None:
+    table = written_table(tmp_path / "table", TEXTS)
+    folder = applied(Listed(every_second()), table, tmp_path / "stage")
+    with pytest.raises(InvalidFileError) as caught:
+        take_result(table, folder, max_share_lost=0.1, is_sealed=lambda digest: True)
+    assert "texts#" not in str(caught.value)
+    assert "xxx" not in str(caught.value)
+    assert str(caught.value).count("sealed test split") == 3

@@ -249,9 +249,35 @@ def test_evidence_names_a_validation_document_but_never_one_of_the_sealed_split(
     told = outcome.result.model_dump_json()
     assert "secret" not in told
     assert "docs.jsonl#1" not in told
+    assert (first.sealed, second.sealed) == (False, True)
     (sample,) = outcome.result.sets_before["test"].samples
-    assert sample.id == "docs.jsonl#3"
-    assert sample.excerpt.startswith("another open beginning")
+    assert (sample.id, sample.excerpt) == ("", "")
+    assert sample.why == second.why
+    (sample,) = outcome.result.sets_before["validation"].samples
+    assert sample.id == "docs.jsonl#2"
+    assert sample.excerpt.startswith("an open beginning")
+
+
+def test_training_text_that_repeats_the_sealed_split_is_shown_for_no_other_set(
+    tmp_path: Path,
+) -> None:
+    generator = random.Random(2)
+    validation, test = prose(generator, 60), prose(generator, 40)
+    rows = Rows(
+        {
+            "docs": [
+                ("validation", validation),
+                ("test", test),
+                ("train", f"{test} {validation}"),
+            ]
+        }
+    )
+    outcome = scan(rows, tmp_path, exclude=True)
+    (rejected,) = outcome.rejected
+    assert rejected.sealed
+    (sample,) = outcome.result.sets_before["validation"].samples
+    assert (sample.id, sample.excerpt) == ("", "")
+    assert test[:20] not in outcome.result.model_dump_json()
 
 
 def test_short_document_is_unmeasured_and_never_matched_by_an_equally_short_text(

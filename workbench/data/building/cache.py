@@ -9,12 +9,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 
 from workbench.data.manifest import file_sha256
 from workbench.errors import StoreUnavailableError
 
 _BUILDING = ".building-"
 _CONTENTS = "contents.json"
+_FORMAT = "stage/v2"
+"""Of what the stages write; a result of another is made again."""
 _LEAST_FREE = 1 << 16
 _MOST_RESULTS = 8
 """Results of one stage that are kept, the last used."""
@@ -67,23 +70,28 @@ def new_folder(final: Path) -> Iterator[Path]:
 def _is_full(error: BaseException, folder: Path) -> bool:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
+    if not isinstance(error, Exception):
+        return False
     # NumPy and the tokenizer's library do not pass the system's error number on.
-    return isinstance(error, Exception) and shutil.disk_usage(folder).free < _LEAST_FREE
+    try:
+        return shutil.disk_usage(folder).free < _LEAST_FREE
+    except OSError:  # the folder is gone: that, not a full disk, is what the error is about
+        return False
 
 
 def remove_abandoned(folder: Path) -> None:
     """Remove what killed builds left in a folder; what somebody works on is left alone."""
     for left_over in folder.glob(f"{_BUILDING}*"):
         name = left_over.name.removeprefix(_BUILDING).rpartition("-")[0]
-        with _free(folder / name) as free:
+        with _free(_lock_path(folder / name)) as free:
             if free:
                 shutil.rmtree(left_over, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _free(folder: Path) -> Iterator[bool]:
-    """Yield whether nobody makes the folder; while the block runs nobody begins to."""
-    with _lock_path(folder).open("w") as file:
+def _free(lock: Path) -> Iterator[bool]:
+    """Yield whether nobody holds the lock; while the block runs nobody takes it."""
+    with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -93,7 +101,10 @@ def _free(folder: Path) -> Iterator[bool]:
 
 
 class StageCache:
-    """Results by stage and key, below one folder; it may be deleted at any time between builds."""
+    """Results by stage and key, below one folder; it may be deleted at any time between builds.
+
+    A context: results that were returned within it stay until it ends, whoever forgets old ones.
+    """
 
     def __init__(self, folder: Path, waiting: Callable[[], None]) -> None:
         """Make the folder and remove what killed builds left in it.
@@ -106,6 +117,18 @@ class StageCache:
         remove_abandoned(folder)
         self._folder = folder
         self._waiting = waiting
+        self._in_use = contextlib.ExitStack()
+
+    def __enter__(self) -> "StageCache":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._in_use.close()
 
     def result(self, name: str, key: str, make: Callable[[Path], None]) -> Path:
         """Return the folder of a stage's result, made first unless it is there and sound.
@@ -123,29 +146,45 @@ class StageCache:
                     make(work)
                     _write_contents(work, key)
             os.utime(final)
+            # Before the lock is given back: in between another build could forget the result.
+            used = self._in_use.enter_context(_used_path(final).open("w"))
+            fcntl.flock(used, fcntl.LOCK_SH)
         return final
 
     def forget_old(self) -> None:
-        """Remove all but the last used results of each stage."""
-        found = [path for path in self._folder.iterdir() if not path.name.startswith(".")]
+        """Remove all but the last used results of each stage, and those that a build uses."""
         by_stage: dict[str, list[Path]] = {}
-        for path in sorted(found, key=lambda p: p.stat().st_mtime_ns, reverse=True):
+        for path in _last_used_first(self._folder):
             by_stage.setdefault(path.name.rpartition("-")[0], []).append(path)
         for old in (path for paths in by_stage.values() for path in paths[_MOST_RESULTS:]):
-            with _free(old) as free:
-                if free:
-                    shutil.rmtree(old, ignore_errors=True)
+            with _free(_lock_path(old)) as unmade:
+                if not unmade:
+                    continue
+                with _free(_used_path(old)) as unused:
+                    if unused:
+                        shutil.rmtree(old, ignore_errors=True)
+
+
+def _last_used_first(folder: Path) -> list[Path]:
+    used = []
+    for path in folder.iterdir():
+        if not path.name.startswith("."):
+            with contextlib.suppress(FileNotFoundError):  # another build forgot it
+                used.append((path.stat().st_mtime_ns, path))
+    return [path for _, path in sorted(used, reverse=True)]
 
 
 def _write_contents(folder: Path, key: str) -> None:
     files = {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
-    (folder / _CONTENTS).write_text(json.dumps({"key": key, "files": files}), "utf-8")
+    (folder / _CONTENTS).write_text(
+        json.dumps({"format": _FORMAT, "key": key, "files": files}), "utf-8"
+    )
 
 
 def _is_sound(folder: Path, key: str) -> bool:
     try:
         contents = json.loads((folder / _CONTENTS).read_text("utf-8"))
-        return bool(contents["key"] == key) and all(
+        return (contents["format"], contents["key"]) == (_FORMAT, key) and all(
             file_sha256(folder / name) == sha256 for name, sha256 in contents["files"].items()
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -154,6 +193,10 @@ def _is_sound(folder: Path, key: str) -> bool:
 
 def _lock_path(folder: Path) -> Path:
     return folder.parent / f".{folder.name}.lock"
+
+
+def _used_path(folder: Path) -> Path:
+    return folder.parent / f".{folder.name}.used"
 
 
 def _to_disk(folder: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from workbench.canonical import Json
+from workbench.data.building.losses import empty_split
 from workbench.data.building.measures import Measures
 from workbench.data.building.table import Row, Table
 from workbench.data.config import SPLITS, CorpusConfig
 from workbench.data.corpus import DOCUMENT_ROW
-from workbench.data.manifest import DOCUMENTS_NAME, Portion, Shard, file_sha256
+from workbench.data.manifest import DOCUMENTS_NAME, Portion, Shard, StageRecord, file_sha256
 from workbench.data.splits import split_of
 from workbench.data.tokenizer import encode, train_tokenizer
-from workbench.errors import InvalidFileError
 
 _BATCH = 256
 _SHARD_FOLDERS = {"train": "shards", "validation": "shards", "test": "sealed"}
@@ -78,8 +78,12 @@ def largest(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(shown.items()))
 
 
-def split_rows(table: Table, config: CorpusConfig) -> dict[str, Split]:
+def split_rows(
+    table: Table, config: CorpusConfig, records: Sequence[StageRecord]
+) -> dict[str, Split]:
     """Return which kept rows belong to each split.
+
+    ``records`` of the stages so far say in a refusal what became of the others.
 
     Raises:
         InvalidFileError: a domain has none in some split.
@@ -91,11 +95,7 @@ def split_rows(table: Table, config: CorpusConfig) -> dict[str, Split]:
             chosen[split_of(table.digest(domain, int(number)), config.splits)][number] = True
         for split in SPLITS:
             if not chosen[split].any():
-                raise InvalidFileError(
-                    f"domain {domain!r} has no document in the {split} split",
-                    remedy=f"raise max_bytes of {domain!r} or the split's share, lower "
-                    "max_document_bytes, or try another salt",
-                )
+                raise empty_split(domain, split, table, records)
             found[split][domain] = chosen[split]
     return found
 

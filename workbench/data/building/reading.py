@@ -15,16 +15,25 @@ from itertools import islice
 from pathlib import Path
 
 from workbench.canonical import Json
-from workbench.data.building.stages import Samples, excerpt, stage_key
+from workbench.data.building.losses import refuse_repeated
+from workbench.data.building.samples import (
+    Drawn,
+    IsSealed,
+    Samples,
+    excerpt,
+    shown_record,
+    stored_record,
+)
+from workbench.data.building.stages import stage_key
 from workbench.data.building.table import Row, Table, TableWriter
 from workbench.data.config import CorpusConfig, SourceConfig
 from workbench.data.manifest import Removed, Sample, StageRecord
 from workbench.data.text.cleaning import EXCLUDED, Cleaned, Cleaning, cleaned_documents
-from workbench.data.text.dedup import Place, SeenTexts
+from workbench.data.text.dedup import Place, SeenTexts, content_digest
 from workbench.data.text.files import source_files
 from workbench.data.text.sources import is_local, source_identity
 from workbench.data.workers import Workers
-from workbench.errors import ConflictError, InvalidFileError
+from workbench.errors import InvalidFileError
 
 _READ = "read.json"
 _BATCH = 256
@@ -60,7 +69,6 @@ class Reading:
         self._cleaning = Cleaning(
             max_document_bytes=config.max_document_bytes, excluded=frozenset(config.exclude)
         )
-        self._before = self._signature()
         self._read_settings: dict[str, Json] = {
             "sources": {
                 domain: source_identity(config.sources[domain], root=root)
@@ -82,7 +90,6 @@ class Reading:
 
         Raises:
             InvalidFileError: a source cannot be read, or an exclusion names no document.
-            ConflictError: a file changed meanwhile.
             NotFoundError: a source does not exist.
             StoreUnavailableError: the hub cannot be reached.
         """
@@ -94,11 +101,6 @@ class Reading:
         for domain, taker in takers.items():
             with tempfile.TemporaryDirectory(dir=folder) as scratch:
                 self._read(taker, domain, folder, Path(scratch), progress)
-        if self._signature() != self._before:
-            raise ConflictError(
-                "a file of a source changed while it was read",
-                remedy="wait until it is complete and run again: workbench data build RECIPE",
-            )
         table = Table(folder, self.domains)
         self._refuse_unknown(set().union(*(taker.excluded for taker in takers.values())), table)
         _write_result(folder, takers, self._records(takers, table))
@@ -124,11 +126,6 @@ class Reading:
                 if not taker.exhausted:
                     return
 
-    def _signature(self) -> list[tuple[str, int, int]]:
-        sources = {s.source for s in self._config.sources.values() if is_local(s.source)}
-        files = [f for source in sorted(sources) for f in source_files(source, root=self._root)]
-        return [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
-
     def _expected_bytes(self, source: SourceConfig) -> int:
         if not is_local(source.source):
             return source.max_bytes
@@ -147,37 +144,59 @@ class Reading:
                 else "remove it from exclude",
             )
 
-    def _records(self, takers: dict[str, "_Taker"], table: Table) -> list[StageRecord]:
-        removed = [taker.removed(table) for taker in takers.values()]
+    def _records(self, takers: dict[str, "_Taker"], table: Table) -> list[dict[str, Json]]:
+        """The two records as they are stored."""
         return [
-            StageRecord(
-                name="read",
-                key=self._read_key,
-                settings=self._read_settings,
-                removed=dict(zip(takers, (faulty for faulty, _ in removed), strict=True)),
+            stored_record(
+                StageRecord(
+                    name="read",
+                    key=self._read_key,
+                    settings=self._read_settings,
+                    removed={domain: of.faulty.removed() for domain, of in takers.items()},
+                ),
+                {domain: of.faulty.drawn(table) for domain, of in takers.items()},
             ),
-            StageRecord(
-                name="exact_duplicates",
-                key=self.key,
-                settings=self._exact_settings,
-                removed=dict(zip(takers, (repeated for _, repeated in removed), strict=True)),
+            stored_record(
+                StageRecord(
+                    name="exact_duplicates",
+                    key=self.key,
+                    settings=self._exact_settings,
+                    removed={domain: of.repeated.removed() for domain, of in takers.items()},
+                ),
+                {domain: of.repeated.drawn(table) for domain, of in takers.items()},
             ),
         ]
 
 
-def take_read(folder: Path) -> tuple[dict[str, DomainRead], list[StageRecord]]:
-    """Return the account and the two records that `Reading.write` left."""
+def take_read(
+    folder: Path, *, is_sealed: IsSealed
+) -> tuple[dict[str, DomainRead], list[StageRecord]]:
+    """Return the account and the two records that `Reading.write` left.
+
+    Args:
+        folder: where it wrote.
+        is_sealed: which texts are hidden from the samples.
+
+    Raises:
+        InvalidFileError: a source is little but what other domains hold.
+    """
     stored = json.loads((folder / _READ).read_text("utf-8"))
     accounts = {domain: DomainRead(**account) for domain, account in stored["domains"].items()}
-    return accounts, [StageRecord.model_validate(record) for record in stored["records"]]
+    records = [shown_record(record, is_sealed) for record in stored["records"]]
+    for domain, (repeated, sound) in stored["repeated"].items():
+        refuse_repeated(domain, records[1].removed[domain], repeated, sound)
+    return accounts, records
 
 
 def _write_result(
-    folder: Path, takers: dict[str, "_Taker"], records: Iterable[StageRecord]
+    folder: Path, takers: dict[str, "_Taker"], records: list[dict[str, Json]]
 ) -> None:
     stored = {
         "domains": {domain: asdict(taker.account()) for domain, taker in takers.items()},
-        "records": [record.model_dump(mode="json") for record in records],
+        "records": records,
+        "repeated": {
+            domain: [taker.repeated_bytes, taker.sound_bytes] for domain, taker in takers.items()
+        },
     }
     (folder / _READ).write_text(json.dumps(stored), "utf-8")
 
@@ -202,6 +221,7 @@ class _Left:
 
     id: str
     excerpt: str
+    digest: str
     reason: str
     place: Place | None
 
@@ -211,6 +231,7 @@ class _LeftOut:
     """What one of the two stages leaves out of one domain."""
 
     stage: str
+    domains: tuple[str, ...]
     num_bytes: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
@@ -220,23 +241,33 @@ class _LeftOut:
     def add(self, document: Cleaned, reason: str, place: Place | None) -> None:
         self.reasons[reason] += 1
         self.num_bytes += document.num_bytes
-        left = _Left(id=document.id, excerpt=excerpt(document.text), reason=reason, place=place)
+        left = _Left(
+            id=document.id,
+            excerpt=excerpt(document.text),
+            # One that is left out by hand may have an equal that is kept, and sealed.
+            digest=document.digest or content_digest(document.text),
+            reason=reason,
+            place=place,
+        )
         self._samples.add(document.id, left)
 
-    def removed(self, table: Table, domains: tuple[str, ...]) -> Removed:
-        samples = []
-        for left in self._samples.drawn():
-            why = left.reason
-            if left.place is not None:
-                first = table.row(domains[left.place.domain], left.place.number)
-                why = f"same text as {first.id}"
-            samples.append(Sample(id=left.id, why=why, excerpt=left.excerpt))
+    def removed(self) -> Removed:
         return Removed(
             documents=self.reasons.total(),
             bytes=self.num_bytes,
             reasons=dict(sorted(self.reasons.items())),
-            samples=tuple(samples),
         )
+
+    def drawn(self, table: Table) -> list[Drawn]:
+        found = []
+        for left in self._samples.drawn():
+            why, twin = left.reason, ""
+            if left.place is not None:
+                first = table.row(self.domains[left.place.domain], left.place.number)
+                why, twin = f"same text as {first.id}", first.digest
+            sample = Sample(id=left.id, why=why, excerpt=left.excerpt)
+            found.append(Drawn(sample=sample, reason=left.reason, digest=left.digest, twin=twin))
+        return found
 
 
 class _Taker:
@@ -250,9 +281,13 @@ class _Taker:
         self._max_bytes = source.max_bytes
         self._seen = seen
         self._read = self._read_bytes = self._cut = self._cut_bytes = 0
-        self._faulty = _LeftOut("read")
-        self._repeated = _LeftOut("exact_duplicates")
+        self.faulty = _LeftOut("read", domains)
+        self.repeated = _LeftOut("exact_duplicates", domains)
         self.kept_bytes = 0
+        self.sound_bytes = 0
+        """Of documents without a fault."""
+        self.repeated_bytes = 0
+        """Of those, equal to a document of another domain."""
         self.exhausted = True
         self.excluded = set[str]()
 
@@ -265,13 +300,6 @@ class _Taker:
             exhausted=self.exhausted,
         )
 
-    def removed(self, table: Table) -> tuple[Removed, Removed]:
-        """What reading and what exact deduplication left out."""
-        return (
-            self._faulty.removed(table, self._domains),
-            self._repeated.removed(table, self._domains),
-        )
-
     def take(self, batch: list[Cleaned], writer: TableWriter) -> None:
         sound = [document.digest for document in batch if not document.fault]
         places = dict(zip(sound, self._seen.first(sound), strict=True))
@@ -280,6 +308,7 @@ class _Taker:
             if document.fault:
                 self._leave_faulty(document)
                 continue
+            self.sound_bytes += document.num_bytes
             place = places[document.digest]
             if place is not None:
                 self._leave_repeated(document, place)
@@ -297,12 +326,14 @@ class _Taker:
             self._cut_bytes += document.whole_bytes - document.num_bytes
 
     def _leave_faulty(self, document: Cleaned) -> None:
-        self._faulty.add(document, document.fault, None)
+        self.faulty.add(document, document.fault, None)
         if document.fault == EXCLUDED:
             self.excluded.add(document.id)
 
     def _leave_repeated(self, document: Cleaned, place: Place) -> None:
-        self._repeated.add(document, f"same as {self._domains[place.domain]}", place)
+        if place.domain != self._place:
+            self.repeated_bytes += document.num_bytes
+        self.repeated.add(document, f"same as {self._domains[place.domain]}", place)
 
     def _keep(self, document: Cleaned, writer: TableWriter) -> Place:
         place = Place(domain=self._place, number=writer.num_rows)

@@ -1,31 +1,29 @@
 """What a stage of a build is, and how one is applied: rejects taken out, counted and sampled."""
 
-import heapq
 import json
-import math
 import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench.canonical import Json, fingerprint, freeze
+from workbench.data.building.losses import refuse_loss
+from workbench.data.building.samples import (
+    Drawn,
+    IsSealed,
+    Samples,
+    excerpt,
+    shown_record,
+    stored_record,
+)
 from workbench.data.building.table import Table
 from workbench.data.manifest import Removed, Sample, StageName, StageRecord
-from workbench.errors import InvalidFileError
-
-T = TypeVar("T")
-
-NUM_SAMPLES = 10
-"""Rejected documents a domain and stage that the manifest shows."""
-EXCERPT = 300
-"""Characters of a text that are shown."""
 
 _RECORD = "record.json"
 
@@ -40,6 +38,10 @@ class Rejected:
     """One of a few; counted."""
     why: str
     """The evidence for this one: a score, which document it repeats."""
+    twin: str = ""
+    """Content digest of the kept document that it repeats."""
+    sealed: bool = False
+    """It repeats text of the sealed split; for stages that know the splits."""
 
 
 class Stage(Protocol):
@@ -76,34 +78,6 @@ def stage_key(previous: str, name: str, settings: Json) -> str:
     return fingerprint({"after": previous, "name": name, "settings": settings})
 
 
-class Samples(Generic[T]):
-    """A few of many, drawn by a hash of their identity: the same ones in any order."""
-
-    def __init__(self, stage: str) -> None:
-        self._stage = stage
-        self._heap: list[tuple[int, int, T]] = []  # the largest hash on top, negated
-        self._num_offered = 0
-
-    def add(self, identity: str, item: T) -> None:
-        """Offer an item; its identity decides whether it is drawn."""
-        hashed = sha256(f"sample/v1|{self._stage}|{identity}".encode()).digest()
-        self._num_offered += 1  # tells equal hashes apart, so that items are never compared
-        entry = (-int.from_bytes(hashed[:8], "big"), -self._num_offered, item)
-        if len(self._heap) < NUM_SAMPLES:
-            heapq.heappush(self._heap, entry)
-        elif entry > self._heap[0]:
-            heapq.heapreplace(self._heap, entry)
-
-    def drawn(self) -> list[T]:
-        """Return the items drawn."""
-        return [item for _, _, item in sorted(self._heap, key=lambda e: e[:2], reverse=True)]
-
-
-def excerpt(text: str) -> str:
-    """Return the beginning of a text, fit for any file."""
-    return text[:EXCERPT].encode("utf-8", "replace").decode("utf-8")
-
-
 def apply_stage(
     stage: Stage,
     table: Table,
@@ -113,17 +87,11 @@ def apply_stage(
     settings: dict[str, Json],
     progress: Callable[[float], None],
 ) -> None:
-    """Write what a stage leaves out, and its record, to a folder; the table keeps its rows.
-
-    Raises:
-        InvalidFileError: a source loses more than the stage allows; examples are shown.
-    """
+    """Write what a stage leaves out, and its record, to a folder; the table keeps its rows."""
     tallies = {domain: _Tally(stage.name, table, domain) for domain in table.domains}
     with tempfile.TemporaryDirectory(dir=folder) as work:
         for rejected in stage.rejects(table, work=Path(work), progress=progress):
             tallies[rejected.domain].add(rejected)
-    for tally in tallies.values():
-        tally.refuse_loss(stage)
     record = StageRecord(
         name=stage.name,
         key=key,
@@ -131,18 +99,33 @@ def apply_stage(
         removed={domain: tally.removed() for domain, tally in tallies.items()},
         findings=freeze(stage.findings()),
     )
-    (folder / _RECORD).write_text(record.model_dump_json(), "utf-8")
+    stored = stored_record(record, {domain: tally.drawn() for domain, tally in tallies.items()})
+    (folder / _RECORD).write_text(json.dumps(stored), "utf-8")
     for domain, tally in tallies.items():
         np.save(folder / f"{domain}.rejects.npy", tally.rejects())
     table.save_labels(folder)
 
 
-def take_result(table: Table, folder: Path) -> StageRecord:
-    """Apply a stage's written result to the table and return its record."""
+def take_result(
+    table: Table, folder: Path, *, max_share_lost: float | None, is_sealed: IsSealed
+) -> StageRecord:
+    """Apply a stage's written result to the table and return its record.
+
+    Args:
+        table: what came into the stage.
+        folder: where `apply_stage` wrote.
+        max_share_lost: of the stage.
+        is_sealed: which texts are hidden from the samples.
+
+    Raises:
+        InvalidFileError: a source loses more than the stage may take; examples are shown.
+    """
+    record = shown_record(json.loads((folder / _RECORD).read_text("utf-8")), is_sealed)
+    refuse_loss(record, table, max_share_lost)
     for domain in table.domains:
         table.reject(domain, np.load(folder / f"{domain}.rejects.npy"))
     table.load_labels(folder)
-    return StageRecord.model_validate(json.loads((folder / _RECORD).read_text("utf-8")))
+    return record
 
 
 @dataclass
@@ -173,12 +156,20 @@ class _Tally:
     def rejects(self) -> NDArray[np.uint64]:
         return np.sort(np.asarray(self.numbers, dtype=np.uint64))
 
-    def samples(self) -> list[Sample]:
+    def drawn(self) -> list[Drawn]:
         found = []
         for rejected in self._samples.drawn():
             row = self.table.row(self.domain, rejected.number)
             told = f"{rejected.reason}: {rejected.why}" if rejected.why else rejected.reason
-            found.append(Sample(id=row.id, why=told, excerpt=excerpt(row.text)))
+            found.append(
+                Drawn(
+                    sample=Sample(id=row.id, why=told, excerpt=excerpt(row.text)),
+                    reason=rejected.reason,
+                    digest=row.digest,
+                    twin=rejected.twin,
+                    sealed=rejected.sealed,
+                )
+            )
         return found
 
     def removed(self) -> Removed:
@@ -186,19 +177,4 @@ class _Tally:
             documents=len(self.numbers),
             bytes=self.num_bytes,
             reasons=dict(sorted(self.reasons.items())),
-            samples=tuple(self.samples()),
-        )
-
-    def refuse_loss(self, stage: Stage) -> None:
-        limit, before = stage.max_share_lost, self.table.kept_bytes(self.domain)
-        if limit is None or before == 0 or self.num_bytes <= limit * before:
-            return
-        share = self.num_bytes / before
-        shown = [f"  {s.id}: {s.why}\n    {s.excerpt[:100]!r}" for s in self.samples()[:3]]
-        examples = "\n".join(shown)
-        raise InvalidFileError(
-            f"{stage.name} would take {share:.1%} of the bytes of {self.domain!r}, more than "
-            f"max_share_lost {limit}; for example:\n{examples}",
-            remedy=f"write {stage.name}.max_share_lost: {math.ceil(share * 100) / 100} in the "
-            "recipe if that is meant, or change the stage's other settings",
         )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
+from threadpoolctl import threadpool_limits
 
 from workbench.data.text.words import WordHashes, ngram_hashes, words
 
@@ -64,9 +65,11 @@ def trained(wanted: Any, other: Any) -> Classifier:
     rows = vstack([wanted, other], format="csr")
     # The penalty keeps the coefficient of a column that nobody uses at zero, so it can stay out.
     used = np.unique(rows.indices)
-    # L-BFGS starts at zero and draws nothing: the same rows give the same coefficients.
+    # L-BFGS starts at zero and draws nothing, and sums by one thread have one order: the same rows
+    # give the same coefficients, whatever the number of threads that a machine has.
     model = LogisticRegression(class_weight="balanced", max_iter=_MOST_ITERATIONS)
-    model.fit(rows[:, used], labels)
+    with threadpool_limits(limits=1):
+        model.fit(rows[:, used], labels)
     coefficients = np.zeros(FEATURES)
     coefficients[used] = model.coef_[0]
     return Classifier(coefficients=coefficients, intercept=float(model.intercept_[0]))

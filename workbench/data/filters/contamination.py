@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.canonical import Json
-from workbench.data.building.stages import Rejected, excerpt
+from workbench.data.building.samples import excerpt, hidden
+from workbench.data.building.stages import Rejected
 from workbench.data.building.table import Row, Table
 from workbench.data.config import SEALED, ContaminationConfig, ReferenceConfig
 from workbench.data.filters.ngram_finder import Hits, Nearest, open_finder, save_finder
@@ -168,6 +169,7 @@ class ContaminationStage:
                         number=place.number,
                         reason=f"overlaps {index.names[worst.set_number]}",
                         why=_evidence(index, worst, identities),
+                        sealed=_repeats_sealed(index, hits, self._config.threshold),
                     )
             self._result = tally.result(table, identities)
         progress(1.0)
@@ -258,8 +260,8 @@ class _Tally:
     def __init__(self, index: NgramIndex, config: ContaminationConfig) -> None:
         self._index = index
         self._config = config
-        self._before = _Found(index)
-        self._after = _Found(index)
+        self._before = _Found(index, config.threshold)
+        self._after = _Found(index, config.threshold)
         self._any_rejected = False
 
     def add(self, place: _Place, hits: Hits, *, rejected: bool) -> None:
@@ -287,17 +289,20 @@ class _Tally:
 
 
 class _Found:
-    def __init__(self, index: NgramIndex) -> None:
+    def __init__(self, index: NgramIndex, threshold: float) -> None:
+        self._index = index
+        self._threshold = threshold
         self.ngrams: NDArray[np.bool_] = np.zeros(len(index.hashes), dtype=np.bool_)
-        self.most: list[list[tuple[float, int, _Place, Nearest]]] = [[] for _ in index.names]
+        self.most: list[list[tuple[float, int, _Place, Nearest, bool]]] = [[] for _ in index.names]
         self._order = 0
 
     def add(self, place: _Place, hits: Hits) -> None:
         self.ngrams[hits.places] = True
         self._order -= 1  # of equal shares the first is kept
+        sealed = _repeats_sealed(self._index, hits, self._threshold)
         for nearest in hits.nearest:
             heap = self.most[nearest.set_number]
-            heapq.heappush(heap, (nearest.share, self._order, place, nearest))
+            heapq.heappush(heap, (nearest.share, self._order, place, nearest, sealed))
             if len(heap) > _NUM_SAMPLES:
                 heapq.heappop(heap)
 
@@ -315,13 +320,23 @@ def _sampled_overlaps(
         name: overlap.model_copy(
             update={
                 "samples": tuple(
-                    _sample(index, table.row(place.domain, place.number), nearest, identities)
-                    for _, _, place, nearest in sorted(most, reverse=True)
+                    hidden(_evidence(index, nearest, identities))
+                    if sealed or name == SEALED
+                    else _sample(index, table.row(place.domain, place.number), nearest, identities)
+                    for _, _, place, nearest, sealed in sorted(most, reverse=True)
                 )
             }
         )
         for (name, overlap), most in zip(overlaps.items(), found.most, strict=True)
     }
+
+
+def _repeats_sealed(index: NgramIndex, hits: Hits, threshold: float) -> bool:
+    """Return whether a text holds so much of a sealed document that it must not be shown."""
+    return any(
+        index.names[nearest.set_number] == SEALED and nearest.share >= threshold
+        for nearest in hits.nearest
+    )
 
 
 def _sample(index: NgramIndex, row: Row, nearest: Nearest, identities: _Identities) -> Sample:

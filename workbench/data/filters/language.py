@@ -108,13 +108,13 @@ class LanguageStage:
     """
 
     name: StageName = "language"
-    max_share_lost: float | None = None
 
     def __init__(
         self, config: LanguageConfig | None, *, holds: Mapping[str, Content], workers: Workers
     ) -> None:
         self._identify = config is not None
         self._config = config or LanguageConfig()
+        self.max_share_lost: float | None = config.max_share_lost if config else None
         self._holds = dict(holds)
         self._workers = workers
         self._languages: dict[str, Counter[str]] = {}

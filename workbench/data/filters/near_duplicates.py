@@ -208,10 +208,11 @@ class _Search:
         domain, number = self._place(document)
         beside, kept_number = self._place(kept)
         self._domains[domain, beside] += 1
-        same_as = self._table.row(beside, kept_number).id
+        same_as = self._table.row(beside, kept_number)
         return Rejected(
             domain=domain,
             number=number,
             reason=f"near-duplicate of {beside}",
-            why=f"{similarity:.3f} of the {self._config.ngram}-grams of both as {same_as}",
+            why=f"{similarity:.3f} of the {self._config.ngram}-grams of both as {same_as.id}",
+            twin=same_as.digest,
         )

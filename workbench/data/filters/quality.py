@@ -85,6 +85,7 @@ class QualityStage:
             "reference": self._config.reference.model_dump(mode="json"),
             "scikit_learn": version("scikit-learn"),
             "seed": self._config.seed,
+            "threads": 1,
             "trained_on": TRAINED_ON,
         }
 

@@ -104,7 +104,7 @@ def _samples(found: Contamination) -> list[Block]:
         rows = [
             Row(
                 cells=(
-                    excerpt(sample.id, 120),
+                    excerpt(sample.id, 120) or "not shown",
                     excerpt(sample.why, 200),
                     excerpt(sample.excerpt, EXCERPT),
                 )

@@ -181,7 +181,7 @@ def rejects_section(facts: DataFacts) -> Section:
             shown = [
                 Row(
                     cells=(
-                        excerpt(sample.id, 120),
+                        excerpt(sample.id, 120) or "not shown",
                         excerpt(sample.why, 200),
                         excerpt(sample.excerpt, EXCERPT),
                     )
