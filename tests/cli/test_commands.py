@@ -287,9 +287,22 @@ def test_publish_says_what_is_new(decided_lab: LabFolder, workbench: Command) ->
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("sweep", ["3 trials declared: 3 completed", "Next: workbench promote 1"]),
+        (
+            "sweep",
+            ["3 trials declared: 3 completed", "trials drew  code ", "Next: workbench promote 1"],
+        ),
         ("promote", ["Chosen: trial-", "forecast  improvement", "Next: workbench run 1"]),
-        ("run", ["treatment/seed-2", "12/12", "Next: workbench verdict 1"]),
+        (
+            "run",
+            [
+                "treatment/seed-2",
+                "12/12",
+                "control drew  code ",
+                "treatment drew  code ",
+                "epochs)",
+                "Next: workbench verdict 1",
+            ],
+        ),
     ],
 )
 def test_finished_stage_is_told_again_and_not_run_again(

@@ -154,10 +154,17 @@ def test_mixture_tells_share_tokens_and_epochs_by_phase(
     said = workbench("data", "mixture", RECIPE_PATH, "--scale", "s1", lab=registered_lab)
     assert said.code == 0
     assert len(re.findall(r"^(?:stable|decay)\s", said.out, re.MULTILINE)) == 4
+    assert len(re.findall(r"^whole\srun\s+1-6\s", said.out, re.MULTILINE)) == 2
+    assert "realised" in said.out.splitlines()[0]
+    assert max(map(len, said.out.splitlines())) <= 80
     arguments = ["data", "mixture", RECIPE_PATH, "--scale", "s1", "--json"]
     found = json.loads(workbench(*arguments, lab=registered_lab).out)
     assert found["refusal"] == ""
     assert sum(row["tokens"] for row in found["rows"]) == 6 * 2 * 16
+    assert sum(row["tokens"] for row in found["total"]) == 6 * 2 * 16
+    for rows in (found["rows"][:2], found["total"]):
+        assert sum(row["realised"] for row in rows) == pytest.approx(1)
+        assert all(row["epochs"] > 0 for row in rows)
 
 
 def test_at_lists_the_samples_of_a_step_the_same_each_time(

@@ -101,6 +101,15 @@ def test_explored_chronicle_carries_the_watermark(explored_lab: LabFolder) -> No
         assert "exploratory" in path.read_text("utf-8").lower()
 
 
+def test_explored_chronicle_tells_what_trials_and_runs_drew(explored_lab: LabFolder) -> None:
+    """D5: realised shares and epochs by domain, also of what was never registered."""
+    for path in explored_lab.open().chronicle("1"):
+        text = path.read_text("utf-8")
+        assert "completed trials drew code " in text
+        for arm in ("control", "treatment"):
+            assert f"Runs of {arm} drew code " in text
+
+
 def test_sweep_explores_the_draft_as_it_is_now(
     explored_lab: LabFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

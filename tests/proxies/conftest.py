@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from workbench.canonical import fingerprint
+from workbench.data.serving.stream import Accounting
 from workbench.proxies.recipe import Recipe
 from workbench.proxies.sweep_plan import SweepRun
 from workbench.registry.entries import Note
@@ -124,11 +125,14 @@ class StubTraining:
         finally:
             for recorder in everybody:
                 recorder.close()
-        return StubResult(outcome, reason, step, evaluations)
+        return StubResult(outcome, reason, step, evaluations, drawn_by(config, step))
 
 
 class StubResult:
-    def __init__(self, outcome: str, reason: str, step: int, evaluations: list) -> None:
+    def __init__(
+        self, outcome: str, reason: str, step: int, evaluations: list, mixture: Accounting
+    ) -> None:
+        self.mixture = mixture
         self.outcome = outcome
         self.reason = reason
         self.last_step = step
@@ -137,6 +141,20 @@ class StubResult:
         self.rejected_checkpoints = ()
         self.warnings = ()
         self.final = evaluations[-1][1] if outcome == "completed" else None
+
+
+def drawn_by(config, steps: int) -> Accounting:
+    """What a stream that keeps its stated shares to the last bit would tell."""
+    natural = StubCorpus().natural_mixture()
+    shares = natural if config.mixture == "natural" else dict(config.mixture)
+    tokens = {d: round(share * steps * config.tokens_per_step) for d, share in shares.items()}
+    return Accounting(
+        steps=steps,
+        tokens=tokens,
+        shares=shares if steps else {},
+        stated=shares if steps else {},
+        epochs={domain: number / 1000 for domain, number in tokens.items()},
+    )
 
 
 def bits(config, seed: int) -> float:

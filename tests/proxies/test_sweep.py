@@ -57,6 +57,20 @@ def test_sweep_of_five_records_five_trials_beside_each_other(sweep, plan, ledger
     assert {t.mlflow_run for t in summary.trials} == {child.run_id for child in children}
 
 
+def test_sweep_records_what_each_trial_drew(sweep, plan, train, ledger) -> None:
+    """D5: realised shares and epochs by domain, also of a trial that was cut short."""
+    train.script[2] = lambda: "diverged"
+    summary = sweep(plan)
+    for call, trial in zip(train.calls, summary.trials, strict=True):
+        mixture = call["config"].mixture
+        shares = StubCorpus().natural_mixture() if mixture == "natural" else mixture
+        assert {domain: use.share for domain, use in trial.drawn.items()} == shares
+        assert sum(use.tokens for use in trial.drawn.values()) == pytest.approx(trial.tokens, abs=2)
+    assert summary.trials[2].tokens == 5 * 16
+    entries = ledger.entries(kind="trial", subject=SUBJECT)
+    assert [entry.body for entry in entries] == list(summary.trials)
+
+
 def test_sweep_first_trial_is_the_control_to_the_last_bit(sweep, plan, train) -> None:
     summary = sweep(plan)
     assert train.calls[0]["config"] == plan.recipe.base

@@ -237,6 +237,41 @@ def test_killed_run_with_the_router_s_options_resumes_equal_to_the_last_bit(
     assert evaluate(model, validation_windows(corpus, config)) == resumed.final
 
 
+def test_killed_run_with_all_the_data_side_s_options_serves_each_sample_once(
+    make_config, corpus, tmp_path, drawn
+):
+    """A1 D2: weighted and masked documents and a dropped domain together, killed and resumed."""
+    config = make_config(
+        batch__documents="masked",
+        document_weights={"first": 0.999, "last": 0.97},
+        availability={"max_epochs": {"code": 0.02}, "exhausted": "drop"},
+    )
+    whole = train(config, corpus, tmp_path / "whole")
+    expected = list(drawn)
+    drawn.clear()
+    with pytest.raises(Killed):
+        train(config, corpus, tmp_path / "cut", Listener(7, die))
+    del drawn[4:]  # resumed from the checkpoint of step 4
+    resumed = train(config, corpus, tmp_path / "cut")
+    assert resumed.from_step == 4
+    assert np.array_equal(np.stack(drawn), np.stack(expected))
+    for key in ("state_dict", "optimizer_states", "loops", "workbench"):
+        assert_equal(state_of(whole)[key], state_of(resumed)[key], key)
+    assert resumed.mixture == whole.mixture
+    assert 0 < whole.mixture.shares["code"] < 0.5 == whole.mixture.stated["code"]
+
+    served = [
+        (step, sample)
+        for step in range(1, 13)
+        for sample in sampling.samples_at(config, corpus, 7, step)
+    ]
+    for step, sample in served:
+        tokens = corpus.tokens("train", sample.domain)[sample.first_token : sample.last_token + 1]
+        assert np.array_equal(drawn[step - 1][sample.row], tokens)
+    ids = [(sample.domain, sample.epoch, sample.window) for _, sample in served]
+    assert len(set(ids)) == len(ids) == 48
+
+
 def test_run_leaves_no_thread_behind(make_config, corpus, tmp_path):
     """Also a run that ends before its last step, with batches made ahead."""
     with pytest.raises(Killed):

@@ -5,6 +5,7 @@ import pytest
 from tests.data.numbered import NumberedSource
 from workbench.data.serving.stream import TokenStream
 from workbench.errors import InvalidFileError
+from workbench.training import mixture_plan
 from workbench.training.config import RunConfig, check_simplex
 from workbench.training.mixture_plan import planned_mixture, refuse_unavailable
 from workbench.training.sampling import run_stream
@@ -48,7 +49,7 @@ def test_plan_is_what_the_stream_draws_phase_by_phase(make_config):
     for row in rows:
         domain = row.domain
         found = first[domain] if row.phase == "first" else whole[domain] - first[domain]
-        assert abs(row.tokens - found) <= 16
+        assert row.tokens == found
         assert (row.max_epochs, row.at_limit) == (None, "")
     assert [row.epochs_so_far for row in rows] == [0.8, 80.0, 1.16, 84.0]
 
@@ -62,6 +63,7 @@ def test_plan_of_sizes_ten_to_a_thousand_at_equal_shares_tells_a_hundred_epochs(
     )
     big, small = planned_mixture(config, SOURCE).rows
     assert (big.epochs, small.epochs) == (1.0, 100.0)
+    assert (big.realised, small.realised) == (0.5, 0.5)
     told = run_stream(config, SOURCE, seed=3)
     told.skip(500)
     assert told.accounting().shares == {"big": 0.5, "small": 0.5}
@@ -103,11 +105,64 @@ def test_dropped_domain_is_planned_as_the_stream_drops_it(make_config, limit):
         total[row.domain] += row.tokens
     found = drawn_tokens(config, 500)
     assert total["small"] == found["small"] == max(1, int(limit * 10)) * 16
-    assert abs(total["big"] - found["big"]) <= 16
+    assert total == found
     [dropped] = [row for row in plan.rows if row.at_limit.startswith("dropped after")]
     step = int(dropped.at_limit.split()[3].rstrip(","))
     assert drawn_tokens(config, step + 1)["small"] == found["small"]
     assert drawn_tokens(config, max(0, step - 2))["small"] < found["small"]
+
+
+def test_realised_shares_tell_what_dropping_and_rounding_to_steps_make_of_the_stated(make_config):
+    """D5: half and half is stated; the small domain ends at 7.5 epochs, and a phase has no step."""
+    phases = [*PHASES, {"name": "third", "lr": "constant", "mixture": {"small": 1.0}}]
+    config = config_of(
+        make_config,
+        phases=phases,
+        phase_fractions={"first": 0.8, "second": 0.1996, "third": 0.0004},
+        availability={"max_epochs": {"small": 7.5}, "exhausted": "drop"},
+        document_weights={"first": 0.99, "last": 0.95},
+    )
+    plan = planned_mixture(config, SOURCE)
+    found = [(r.phase, r.domain, r.stated, r.realised, r.tokens // 16) for r in plan.rows]
+    assert found == [
+        ("first", "big", 0.5, 1525 / 1600, 1525),
+        ("first", "small", 0.5, 75 / 1600, 75),
+        ("second", "big", 0.9, 1.0, 400),
+        ("second", "small", 0.1, 0.0, 0),
+        ("third", "big", 0.0, None, 0),
+        ("third", "small", 1.0, None, 0),
+    ]
+    empty = plan.rows[-1]
+    assert (empty.first_step, empty.last_step, empty.at_limit) == (501, 500, "")
+    whole = [(r.domain, r.stated, r.realised, r.epochs, r.last_step) for r in plan.total]
+    assert whole == [
+        ("big", pytest.approx(0.58), 1925 / 2000, 1.925, 500),
+        ("small", pytest.approx(0.42), 75 / 2000, 7.5, 500),
+    ]
+    told = run_stream(config, SOURCE, seed=9)
+    told.skip(500)
+    assert told.accounting().shares == {row.domain: row.realised for row in plan.total}
+
+
+def test_long_run_is_planned_within_a_sequence_a_domain_of_its_replay(make_config, monkeypatch):
+    config = config_of(
+        make_config,
+        mixture={"big": 0.77, "small": 0.23},
+        availability={"max_epochs": {"small": 7.7}, "exhausted": "drop"},
+    )
+    replayed = planned_mixture(config, SOURCE)
+    monkeypatch.setattr(mixture_plan, "_REPLAYED", 0)
+    for one, other in zip(planned_mixture(config, SOURCE).rows, replayed.rows, strict=True):
+        assert abs(one.tokens - other.tokens) <= 16
+        assert one.realised == pytest.approx(other.realised, abs=1 / 400)
+
+
+def test_refused_run_tells_what_it_would_draw_until_there_is_nothing_left(make_config):
+    config = config_of(make_config, availability={"max_epochs": 0.5, "exhausted": "drop"})
+    plan = planned_mixture(config, SOURCE)
+    assert plan.refusal is not None
+    assert [row.tokens // 16 for row in plan.total] == [500, 5]
+    assert [row.realised is None for row in plan.rows] == [False, False, True, True]
 
 
 def test_run_that_drops_everything_is_refused(make_config):

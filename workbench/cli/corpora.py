@@ -7,7 +7,7 @@ from workbench.cli.show import one_line, print_table, say, say_wrapped
 from workbench.reports.dataset.facts import DataFacts
 from workbench.reports.dataset.summary import summary
 from workbench.reports.dataset.wording import settings_in_words, share_of, title
-from workbench.reports.quantities import count, percent, scaled, significant
+from workbench.reports.quantities import MISSING, count, percent, scaled, significant
 
 
 def print_corpus(facts: DataFacts) -> None:
@@ -60,26 +60,34 @@ def _print_composition(facts: DataFacts) -> None:
     print_table(["split", "domain", "documents", "tokens", "natural share"], rows)
 
 
-def print_mixture(rows: Sequence[Any]) -> None:
-    """Print what each phase takes; rows are `workbench.training.mixture_plan.PlannedShare`."""
-    headings = ["phase", "steps", "domain", "stated", "tokens", "epochs", "in all", "cap", "then"]
+def print_mixture(rows: Sequence[Any], total: Sequence[Any]) -> None:
+    """Print what each phase takes, and the whole run.
+
+    The rows are `workbench.training.mixture_plan.PlannedShare`.
+    """
+    headings = ["phase", "steps", "domain", "stated", "realised", "tokens", "epochs", "cap", "then"]
     print_table(
         headings,
         [
             [
-                row.phase,
-                f"{row.first_step}-{row.last_step}",
+                row.phase or "whole run",
+                _steps(row),
                 row.domain,
                 percent(row.stated),
+                percent(row.realised),
                 scaled(row.tokens),
                 significant(row.epochs, 3),
-                significant(row.epochs_so_far, 3),
                 "none" if row.max_epochs is None else significant(row.max_epochs, 3),
                 row.at_limit,
             ]
-            for row in rows
+            for row in (*rows, *total)
         ],
     )
+
+
+def _steps(row: Any) -> str:
+    empty = row.last_step < row.first_step
+    return MISSING if empty else f"{row.first_step}-{row.last_step}"
 
 
 def print_samples(samples: Sequence[Any]) -> None:

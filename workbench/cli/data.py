@@ -104,16 +104,18 @@ def mixture(
     scale: Annotated[str, typer.Option(help="Of the recipe; its largest if empty.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show what each phase takes from each domain, and how often it goes through it."""
+    """Show what each phase takes from each domain: stated and realised share, and epochs."""
     from workbench.cli.corpora import print_mixture
     from workbench.lab import Lab
 
     plan = Lab.open().data_mixture(recipe, scale=scale)
     refusal = str(plan.refusal) if plan.refusal else ""
     if as_json:
-        print_json({"rows": [asdict(row) for row in plan.rows], "refusal": refusal})
+        tables = {"rows": plan.rows, "total": plan.total}
+        plain = {name: [asdict(row) for row in rows] for name, rows in tables.items()}
+        print_json({**plain, "refusal": refusal})
         return
-    print_mixture(plan.rows)
+    print_mixture(plan.rows, plan.total)
     if refusal:
         say(f"Such a run is refused: {refusal}")
 

@@ -1,15 +1,17 @@
 """How full-scale runs, their health and their outcomes are told in a terminal."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from textwrap import wrap
 from typing import Any
 
-from workbench.cli.show import print_table, say, seconds
+from workbench.cli.show import print_table, say, say_wrapped, seconds
 from workbench.experiments.health import ExperimentHealth, RunHealth
 from workbench.experiments.outcomes import Curtain, Outcomes, ValidationPoint
-from workbench.experiments.summaries import RunsReport
+from workbench.experiments.summaries import RunLine, RunsReport
+from workbench.registry.entries import DomainUse
+from workbench.reports.drawn import drawn_in_words
 
 MOST_METRICS = 5
 """Columns of values that fit into 80."""
@@ -31,9 +33,22 @@ def print_runs(report: RunsReport) -> None:
     headings = ["run", "attempts", "outcome", "step", "time", f"validation {report.metric}"]
     if any(line.value is not None for line in report.runs):
         print_table(headings, rows)
-        return
-    print_table(headings[:-1], [row[:-1] for row in rows])
-    say("Validation values are hidden until the verdict (workbench health, outcomes).")
+    else:
+        print_table(headings[:-1], [row[:-1] for row in rows])
+        say("Validation values are hidden until the verdict (workbench health, outcomes).")
+    _print_drawn(report.runs)
+
+
+def _print_drawn(runs: Sequence[RunLine]) -> None:
+    """Print realised shares and epochs of the completed runs, a line an arm."""
+    by_arm: dict[str, list[Mapping[str, DomainUse]]] = {}
+    for line in runs:
+        if line.outcome == "completed":
+            by_arm.setdefault(line.run.partition("/")[0], []).append(line.drawn)
+    for arm, uses in by_arm.items():
+        told = drawn_in_words(uses)
+        if told:
+            say_wrapped(f"  {arm} drew  {told}")
 
 
 def print_health(report: ExperimentHealth) -> None:

@@ -38,6 +38,7 @@ def _continuable() -> Iterator[None]:
 def sweep(number: Number, exploratory: Exploratory = False) -> None:
     """Run the registered sweep of proxies, or what is left of it."""
     from workbench.lab import Lab
+    from workbench.reports.drawn import drawn_in_words
 
     lab = Lab.open()
     with live_progress() as progress, _continuable():
@@ -54,6 +55,9 @@ def sweep(number: Number, exploratory: Exploratory = False) -> None:
         best = f"{report.best_value:.4f} ({report.best_trial})"
         say(f"  best of the sweep      {report.metric} {best}")
         say("  The best of many flatters itself; promotion re-runs the top on fresh seeds.")
+    told = drawn_in_words(report.drawn)
+    if told:
+        say_wrapped(f"  completed trials drew  {told}")
     say(f"Next: workbench promote {number}{_flag(exploratory)}")
 
 

@@ -190,5 +190,6 @@ class Campaign:
             control_value=next((value for value in control if value is not None), None),
             best_trial=candidate_name(ranked[0].number) if ranked else "",
             best_value=ranked[0].value if ranked else None,
+            drawn=tuple(t.drawn for t in summary.trials if t.state == "completed" and t.drawn),
             recovered=summary.recovered,
         )

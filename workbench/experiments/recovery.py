@@ -8,9 +8,9 @@ from workbench.data.serving.stream import Accounting
 from workbench.errors import ConflictError, NotFoundError
 from workbench.experiments.attempts import Attempt, histories
 from workbench.experiments.plan import ExperimentPlan
+from workbench.proxies.drawn import domain_use
 from workbench.registry.entries import (
     CurvePoint,
-    DomainUse,
     EvaluationPoint,
     Incident,
     Outcome,
@@ -88,7 +88,7 @@ def record_end(
         telemetry_sha256=trace.telemetry_sha256,
         curve=[CurvePoint(step=step, loss=loss) for step, loss in trace.curve],
         evaluations=[EvaluationPoint(step=s, values=values) for s, values in trace.evaluations],
-        drawn=_domain_use(ending.drawn),
+        drawn=domain_use(ending.drawn) if ending.drawn else {},
         served=ending.served,
         reason=ending.reason,
     )
@@ -169,21 +169,6 @@ def _interruption(started: RunStarted, ended: RunEnded, trace: AttemptTrace) -> 
         lost_tokens=round(trace.tokens * share),
         lost_device_seconds=trace.device_seconds * share,
     )
-
-
-def _domain_use(drawn: Accounting | None) -> dict[str, DomainUse]:
-    if drawn is None:
-        return {}
-    return {
-        domain: DomainUse(
-            tokens=tokens,
-            share=drawn.shares[domain],
-            stated=drawn.stated[domain],
-            epochs=drawn.epochs[domain],
-        )
-        for domain, tokens in drawn.tokens.items()
-        if domain in drawn.shares
-    }
 
 
 def _refuse_if_alive(run: str, folder: Path) -> None:

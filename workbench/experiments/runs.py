@@ -329,4 +329,5 @@ class Runner:
             planned_steps=last.planned_steps if last else 0,
             value=evaluations[-1].values.get(metric) if evaluations and shown else None,
             device_seconds=sum(end.device_seconds for end in ends),
+            drawn=last.drawn if last else {},
         )

@@ -1,8 +1,10 @@
 """What the running commands do and return, in words that need no training code to read."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from workbench.registry.entries import DomainUse
 from workbench.registry.log import Entry
 
 
@@ -20,6 +22,8 @@ class SweepReport:
     best_trial: str
     best_value: float | None
     """Best of the sweep: optimistically biased, and never what is promoted by itself."""
+    drawn: tuple[Mapping[str, DomainUse], ...]
+    """What completed trials drew by domain; of older ones the record does not say."""
     recovered: tuple[str, ...]
     """What an earlier process left behind and what became of it, a sentence each."""
 
@@ -36,6 +40,8 @@ class RunLine:
     value: float | None
     """Last validation value of the primary metric; None of a confirmatory run until the verdict."""
     device_seconds: float
+    drawn: Mapping[str, DomainUse]
+    """What it drew by domain; empty unless it ended by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

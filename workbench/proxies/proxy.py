@@ -10,8 +10,9 @@ from typing import Protocol, TypeAlias
 from workbench.canonical import Json
 from workbench.data.corpus import Corpus
 from workbench.errors import NotFoundError, WorkbenchError
+from workbench.proxies.drawn import domain_use
 from workbench.proxies.recipe import dotted
-from workbench.registry.entries import TrialState
+from workbench.registry.entries import DomainUse, TrialState
 from workbench.training.attempts import attempt_trace
 from workbench.training.config import RunConfig
 from workbench.training.recorder import Recorder
@@ -67,6 +68,8 @@ class ProxyEnd:
     device_seconds: float
     """Of all attempts, also of work that was lost."""
     reason: str
+    drawn: Mapping[str, DomainUse] | None = None
+    """By domain, up to ``steps``; None unless training itself ended."""
 
 
 def train_proxy(
@@ -194,6 +197,7 @@ def _end(
         tokens=result.last_step * task.config.tokens_per_step,
         device_seconds=earlier + result.device_seconds,
         reason=reason,
+        drawn=domain_use(result.mixture) or None,
     )
 
 

@@ -275,6 +275,7 @@ class _Sweep:
             tokens=end.tokens,
             device_seconds=end.device_seconds,
             mlflow_run=tried.notes.get("mlflow_run", ""),
+            drawn=dict(end.drawn) if end.drawn else None,
             reason=end.reason,
         )
         self._search.note(tried.number, "body", body.to_json())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.data.config import SPLITS
 from workbench.proxies.recipe import Recipe
-from workbench.registry.entries import DataAccount, DataState, ServedOverlap
+from workbench.registry.entries import DataAccount, DataState, RunEnded, ServedOverlap
 from workbench.reports.accounting import bill, sweep_accounting
 from workbench.reports.corpus_account import (
     contamination_clauses,
@@ -16,6 +16,7 @@ from workbench.reports.corpus_account import (
     stage_lines,
 )
 from workbench.reports.documents import registered_recipe
+from workbench.reports.drawn import drawn_in_words
 from workbench.reports.facts import Cited, ExperimentFacts, Source, merged_sources
 from workbench.reports.lineage import run_lineages
 from workbench.reports.narrative import Clause, Line, clause, line, listed
@@ -96,7 +97,7 @@ def _wasted(facts: ExperimentFacts) -> list[Clause]:
 
 def _data(facts: ExperimentFacts) -> list[Clause]:
     if facts.registration is None:
-        return [clause("Not recorded: nothing was registered.")]
+        return [clause("Not recorded: nothing was registered."), *_drawn_clauses(facts)]
     data = facts.registration.value.data
     total = sum(n for key, n in data.tokens.items() if key.startswith("train"))
     text = (
@@ -105,6 +106,18 @@ def _data(facts: ExperimentFacts) -> list[Clause]:
         "sources, splits, filters and thresholds are in the table below."
     )
     return [clause(text, facts.registration.sources)]
+
+
+def _drawn_clauses(facts: ExperimentFacts) -> Iterator[Clause]:
+    """Yield what exploratory runs drew; of the trials the search itself tells."""
+    by_arm: dict[str, list[Cited[RunEnded]]] = {}
+    for run in run_lineages(facts):
+        ended = run.attempts[-1].ended
+        if ended is not None and ended.value.drawn:
+            by_arm.setdefault(run.arm, []).append(ended)
+    for arm, ends in by_arm.items():
+        told = drawn_in_words(end.value.drawn for end in ends)
+        yield clause(f"Runs of {arm} drew {told}.", merged_sources(ends))
 
 
 def _search(facts: ExperimentFacts) -> list[Clause]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from workbench.data.serving.prefetch import made_ahead
 from workbench.data.serving.stream import Accounting, TokenStream
+from workbench.errors import IntegrityError
 
 _DEPTH = 2
 """Batches made ahead: one may wait for the disk while the one before is trained on."""
@@ -83,11 +84,23 @@ class StepLoader:
         return {"done": self._done, "stream": state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to where the stream was."""
+        """Go to where the stream was.
+
+        Raises:
+            ConflictError: it was the stream of another run.
+            IntegrityError: the state is not one that a stream of this run can have.
+        """
         self.close()
         self._last = None
-        self._done = state["done"]
         self._stream.load_state_dict(state["stream"])
+        done = state.get("done")
+        if done != self._stream.step or self._stream.step > self._steps:
+            raise IntegrityError(
+                f"the loader's saved state has done {done!r}, its stream is after step "
+                f"{self._stream.step} of {self._steps}",
+                remedy="remove this checkpoint to resume from the one before, or start a fresh run",
+            )
+        self._done = self._stream.step
 
     def accounting(self) -> Accounting:
         """Return what was delivered up to the last batch that was handed out."""

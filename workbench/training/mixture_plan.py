@@ -1,27 +1,37 @@
 """What a run's mixtures take from each domain, phase by phase, before a step is done."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from workbench.data.corpus import Corpus
 from workbench.data.serving.mixture import resolve
 from workbench.data.serving.weights import num_windows
-from workbench.errors import InvalidFileError
+from workbench.errors import InvalidFileError, RunFailedError
 from workbench.training.config import AvailabilityConfig, RunConfig
-from workbench.training.phases import Stretch, stretches
+from workbench.training.phases import Stretch, average_mixture, stretches
+from workbench.training.sampling import run_stream
+
+_REPLAYED = 1 << 20
+"""Sequences up to which the draws are replayed, about a second. A longer run comes within a
+sequence a domain of the plan, which is less than a millionth of its share."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedShare:
-    """What one phase takes from one domain."""
+    """What one phase, or the whole run, takes from one domain."""
 
     phase: str
+    """Empty for the whole run."""
     first_step: int
     last_step: int
+    """The step before the first where the phase's share rounds to no step."""
     domain: str
     stated: float
-    """Share that the phase's mixture states."""
+    """Share that the phase's mixture states; of the whole run, averaged over the steps."""
+    realised: float | None
+    """Share of the targets that the stream gives, after what is dropped; None without a step."""
     tokens: int
     """Targets that the phase takes, after what is dropped."""
     epochs: float
@@ -39,19 +49,46 @@ class MixturePlan:
     """The plan of a whole run; whether it may begin is `refuse_unavailable`'s to say."""
 
     rows: tuple[PlannedShare, ...]
-    """In the order of the phases, then of the domains; phases without a step are left out."""
+    """In the order of the phases, also those without a step, then of the domains."""
+    total: tuple[PlannedShare, ...]
+    """Of the whole run, by domain."""
     refusal: InvalidFileError | None
     """Why the run would be refused."""
 
 
 def planned_mixture(config: RunConfig, corpus: Corpus) -> MixturePlan:
-    """Return what each phase takes from each domain.
-
-    The stream comes within a sequence a domain of it.
+    """Return what each phase takes from each domain: the stream's draws are replayed.
 
     Raises:
         InvalidFileError: a mixture or an availability names a domain that the corpus lacks.
     """
+    tally, planned = _tallied(config, corpus, stretches(config))
+    if config.steps * config.batch.sequences <= _REPLAYED:
+        drawn = _replayed(config, corpus)
+    else:
+        seq_len = config.batch.seq_len
+        drawn = Counter({(row.phase, row.domain): row.tokens // seq_len for row in planned})
+    rows = _realised(planned, drawn, config, tally.counts)
+    total = _total(rows, config, average_mixture(config, corpus))
+    return MixturePlan(rows=rows, total=total, refusal=tally.refusal())
+
+
+def refuse_unavailable(config: RunConfig, corpus: Corpus) -> None:
+    """Refuse a run that needs more text than its availability allows.
+
+    Raises:
+        InvalidFileError: it does, or a mixture or an availability does not fit the corpus.
+    """
+    tally, _ = _tallied(config, corpus, [s for s in stretches(config) if s.end > s.begin])
+    refusal = tally.refusal()
+    if refusal is not None:
+        raise refusal
+
+
+def _tallied(
+    config: RunConfig, corpus: Corpus, phases: Sequence[Stretch]
+) -> tuple["_Tally", list[PlannedShare]]:
+    """Return the tally after the last phase, and the rows by its arithmetic."""
     available = config.availability
     if available is not None and isinstance(available.max_epochs, dict):
         unknown = sorted(set(available.max_epochs) - set(corpus.domains))
@@ -66,23 +103,86 @@ def planned_mixture(config: RunConfig, corpus: Corpus) -> MixturePlan:
     }
     tally = _Tally(config, counts)
     rows: list[PlannedShare] = []
-    for stretch in stretches(config):
-        if stretch.end > stretch.begin:
-            stated = stretch.phase.mixture
-            mixture = resolve(config.mixture if stated is None else stated, corpus)
-            rows += tally.phase(stretch, mixture)
-    return MixturePlan(rows=tuple(rows), refusal=tally.refusal())
+    for stretch in phases:
+        stated = stretch.phase.mixture
+        mixture = resolve(config.mixture if stated is None else stated, corpus)
+        rows += tally.phase(stretch, mixture)
+    return tally, rows
 
 
-def refuse_unavailable(config: RunConfig, corpus: Corpus) -> None:
-    """Refuse a run that needs more text than its availability allows.
+def _replayed(config: RunConfig, corpus: Corpus) -> Counter[tuple[str, str]]:
+    """Return the sequences that the stream draws, by phase and domain.
 
-    Raises:
-        InvalidFileError: it does, or a mixture or an availability does not fit the corpus.
+    Neither seed nor weights decide of which domain a sequence is.
     """
-    refusal = planned_mixture(config, corpus).refusal
-    if refusal is not None:
-        raise refusal
+    stream = run_stream(config.model_copy(update={"document_weights": None}), corpus, seed=0)
+    drawn: Counter[tuple[str, str]] = Counter()
+    before = stream.accounting().tokens
+    for stretch in stretches(config):
+        try:
+            stream.skip(stretch.end - stretch.begin)
+            is_over = False
+        except RunFailedError:
+            is_over = True  # every domain was dropped; such a run is refused
+        after = stream.accounting().tokens
+        for domain, tokens in after.items():
+            sequences = (tokens - before[domain]) // config.batch.seq_len
+            drawn[stretch.phase.name, domain] = sequences
+        before = after
+        if is_over:
+            break
+    return drawn
+
+
+def _realised(
+    rows: Sequence[PlannedShare],
+    drawn: Counter[tuple[str, str]],
+    config: RunConfig,
+    counts: Mapping[str, int],
+) -> tuple[PlannedShare, ...]:
+    """Return the rows with the sequences that were drawn."""
+    so_far: Counter[str] = Counter()
+    by_phase: Counter[str] = Counter()
+    for (phase, _), sequences in drawn.items():
+        by_phase[phase] += sequences
+    found = []
+    for row in rows:
+        sequences = drawn[row.phase, row.domain]
+        so_far[row.domain] += sequences
+        realised = sequences / by_phase[row.phase] if by_phase[row.phase] else None
+        found.append(
+            replace(
+                row,
+                realised=realised,
+                tokens=sequences * config.batch.seq_len,
+                epochs=sequences / counts[row.domain],
+                epochs_so_far=so_far[row.domain] / counts[row.domain],
+            )
+        )
+    return tuple(found)
+
+
+def _total(
+    rows: Sequence[PlannedShare], config: RunConfig, stated: Mapping[str, float]
+) -> tuple[PlannedShare, ...]:
+    tokens: Counter[str] = Counter()
+    for row in rows:
+        tokens[row.domain] += row.tokens
+    last = {row.domain: row for row in rows}
+    return tuple(
+        replace(
+            last[domain],
+            phase="",
+            first_step=1,
+            last_step=config.steps,
+            stated=share,
+            realised=tokens[domain] / tokens.total() if tokens.total() else None,
+            tokens=tokens[domain],
+            epochs=last[domain].epochs_so_far,
+            at_limit="",
+        )
+        for domain, share in stated.items()
+    )
 
 
 class _Tally:
@@ -90,7 +190,8 @@ class _Tally:
 
     def __init__(self, config: RunConfig, counts: Mapping[str, int]) -> None:
         self._config = config
-        self._counts = counts
+        self.counts = counts
+        """Windows an epoch, by domain."""
         self._available: AvailabilityConfig | None = config.availability
         self._caps = self._available.caps(counts) if self._available else {}
         self._limits = {d: max(1, math.floor(c * counts[d])) for d, c in self._caps.items()}
@@ -138,18 +239,19 @@ class _Tally:
     def _row(
         self, stretch: Stretch, domain: str, stated: float, taken: float, dropped: Mapping[str, int]
     ) -> PlannedShare:
-        count = self._counts[domain]
+        count = self.counts[domain]
         return PlannedShare(
             phase=stretch.phase.name,
             first_step=stretch.begin + 1,
             last_step=stretch.end,
             domain=domain,
             stated=stated,
+            realised=None,
             tokens=round(taken) * self._config.batch.seq_len,
             epochs=taken / count,
             epochs_so_far=self._used[domain] / count,
             max_epochs=self._caps.get(domain),
-            at_limit=self._at_limit(domain, stated, dropped),
+            at_limit=self._at_limit(domain, stated, dropped) if stretch.end > stretch.begin else "",
         )
 
     def _at_limit(self, domain: str, stated: float, dropped: Mapping[str, int]) -> str:
@@ -176,7 +278,7 @@ class _Tally:
             )
         if self._available is None or self._available.exhausted != "refuse":
             return None
-        over = [domain for domain in self._counts if self._is_over(domain)]
+        over = [domain for domain in self.counts if self._is_over(domain)]
         if not over:
             return None
         return InvalidFileError(
@@ -187,7 +289,7 @@ class _Tally:
         )
 
     def _need(self, domain: str) -> str:
-        epochs = self._used[domain] / self._counts[domain]
+        epochs = self._used[domain] / self.counts[domain]
         drawn = self._config.steps * self._config.batch.sequences
         # Rounded down, so that the share as written is accepted.
         largest = math.floor(self._limits[domain] / drawn * 1e6) / 1e6

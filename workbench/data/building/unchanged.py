@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from workbench.data.config import CorpusConfig, all_sources
-from workbench.data.text.hosted import source_files
+from workbench.data.text.files import source_files
 from workbench.data.text.sources import is_local
 from workbench.errors import ConflictError
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from workbench.canonical import fingerprint
 from workbench.data.serving.batches import BatchShape, Places, StepBatch, segments
 from workbench.data.serving.draws import DomainDraws
+from workbench.data.serving.saved_state import Bounds, counters, whole
 from workbench.data.serving.weights import DecaySchedule, WindowWeights, num_windows, window_bounds
 from workbench.errors import ConflictError, RunFailedError
 
@@ -129,6 +130,7 @@ class TokenStream:
         self._drawn = [0] * len(self._domains)  # sequences, since the beginning
         # Sequences since the mixture last changed, be it by a phase or by a domain dropped.
         self._drawn_in_phase = [0] * len(self._domains)
+        self._resized = (0, 0)  # steps and sequences where sequences a step last changed
 
     @property
     def step(self) -> int:
@@ -315,10 +317,11 @@ class TokenStream:
             "drawn": self._by_domain(self._drawn),
             "drawn_in_phase": self._by_domain(self._drawn_in_phase),
             "cursor": self._by_domain([list(draws.cursor) for draws in self._draws]),
+            "resized": dict(zip(("step", "drawn"), self._resized, strict=True)),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on after the step at which the state was taken.
+        """Go on after the step at which the state was taken; unchanged where it is refused.
 
         Another number of sequences a step goes on at the next sequence where no step decides what
         is drawn: one mixture for the whole run and unweighted documents. A state of the format
@@ -327,21 +330,39 @@ class TokenStream:
         Raises:
             ConflictError: the state is of another corpus, seed, batch size or mixture: going on
                 would repeat and skip text without a word.
+            IntegrityError: its counters are not those of any stream; the message names which.
         """
         for name, value in {"version": _VERSION, **self._identity}.items():
-            saved = _saved(state, name)
+            saved = self._saved(state, name)
             if saved != value and not (name == "sequences" and self._is_free_of_steps):
                 raise ConflictError(
                     f"the stream's saved state has {name} {saved!r}, this run {value!r}"
                     f"{self._why(name)}",
                     remedy="resume with the configuration that saved it, or start a fresh run",
                 )
-        self._step = int(state["step"])
-        self._drawn = [int(state["drawn"][domain]) for domain in self._domains]
-        self._drawn_in_phase = [int(state["drawn_in_phase"][domain]) for domain in self._domains]
-        for domain, draws, drawn in zip(self._domains, self._draws, self._drawn, strict=True):
-            epoch, place = state.get("cursor", {}).get(domain, divmod(drawn, draws.count))
-            draws.position = int(epoch) * draws.count + int(place)
+        sequences = whole(state, "sequences", least=1)
+        found = counters(state, sequences, self._bounds())
+        self._step = found.step
+        self._drawn = list(found.drawn)
+        self._drawn_in_phase = list(found.drawn_in_phase)
+        for draws, position in zip(self._draws, found.positions, strict=True):
+            draws.position = position
+        is_resized = sequences != self._batch.sequences
+        self._resized = (found.step, sum(found.drawn)) if is_resized else found.resized
+
+    def _bounds(self) -> Bounds:
+        return Bounds(
+            domains=self._domains,
+            counts=[draws.count for draws in self._draws],
+            limits=self._limits,
+            begins=[begin for begin, _ in self._mixtures],
+            weighted=self.is_weighted,
+        )
+
+    def _saved(self, state: Mapping[str, Any], name: str) -> Any:
+        saved = state.get(name)
+        old = name == "version" and type(saved) is int and saved == 1
+        return _VERSION if old and not self.is_weighted else saved
 
     @property
     def _is_free_of_steps(self) -> bool:
@@ -352,12 +373,6 @@ class TokenStream:
             return ""
         what = "the mixture changes" if len(self._mixtures) > 1 else "document weights change"
         return f", and {what} with the step"
-
-
-def _saved(state: Mapping[str, Any], name: str) -> Any:
-    if state.get("version") == 1 and name == "version":
-        return _VERSION
-    return state.get(name)
 
 
 def _checked(

@@ -8,6 +8,7 @@ from workbench.registry.entries.record import (
     Record,
     TrialState,
 )
+from workbench.registry.entries.runs import DomainUse
 
 
 class SweepStarted(Body):
@@ -45,6 +46,8 @@ class Trial(Body):
     tokens: int
     device_seconds: Number
     mlflow_run: str
+    drawn: dict[str, DomainUse] | None = None
+    """By domain, up to ``steps``; absent unless training itself ended, and in older entries."""
     reason: str = ""
 
 

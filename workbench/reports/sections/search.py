@@ -18,6 +18,7 @@ from workbench.reports.blocks import (
     table,
 )
 from workbench.reports.documents import registered_recipe
+from workbench.reports.drawn import drawn_in_words
 from workbench.reports.facts import Cited, ExperimentFacts, SweepFacts, merged_sources
 from workbench.reports.figures.sweep import numeric_leaves, sweep_scatter
 from workbench.reports.narrative import sentence
@@ -71,9 +72,20 @@ def _sweep(facts: ExperimentFacts, sweep: SweepFacts) -> list[Block | None]:
     return [
         _tally(told, sweep),
         *(say(sentence(text), merged_sources(sweep.ends)) for text in told.disagreements),
+        _drawn(sweep),
         picture(sweep_scatter(sweep, recipe=recipe, control=control, promoted=chosen)),
         trials if len(sweep.trials) <= LONG else folded,
     ]
+
+
+def _drawn(sweep: SweepFacts) -> Block | None:
+    """Return what completed trials drew; nothing of older ones, which do not say."""
+    completed = [t for t in sweep.trials if t.value.state == "completed" and t.value.drawn]
+    told = drawn_in_words(trial.value.drawn or {} for trial in completed)
+    if not told:
+        return None
+    text = f"{count(len(completed), 'completed trial')} drew {told}."
+    return say(text, merged_sources(completed), quiet=True)
 
 
 def _tally(told: SweepAccounting, sweep: SweepFacts) -> Tally:
