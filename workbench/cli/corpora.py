@@ -43,8 +43,8 @@ def _print_stages(facts: DataFacts) -> None:
         if stage.settings:
             say_wrapped(f"  {stage.name:<16} {one_line(settings_in_words(stage.settings))}")
         if stage.name == "language":
-            for domain, told in not_checked(facts).items():
-                say_wrapped(f"  {'':<16} {domain}: {one_line(told)}")
+            for name, told in not_checked(facts).items():
+                say_wrapped(f"  {'':<16} {name}: {one_line(told)}")
 
 
 def _print_composition(facts: DataFacts) -> None:

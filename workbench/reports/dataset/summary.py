@@ -7,7 +7,6 @@ from workbench.reports.dataset.wording import lost_in_words, not_checked, share_
 from workbench.reports.narrative import Line, clause, line, listed
 from workbench.reports.quantities import count, percent, scaled
 
-
 UNKNOWN = "unknown"
 
 
