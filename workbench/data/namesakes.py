@@ -55,6 +55,8 @@ def namesake(manifest: Manifest, corpora: Path) -> Namesake | None:
         return None
     before, now = (dict(_leaves(m.config.model_dump(mode="json"))) for m in (last, manifest))
     changed = {key for key in {**before, **now} if before.get(key) != now.get(key)}
+    # Of a section that one of them lacks its name says enough.
+    changed -= {key for key in changed for whole in changed if key.startswith(f"{whole}.")}
     return Namesake(
         name=manifest.config.name,
         fingerprint=last.fingerprint,
