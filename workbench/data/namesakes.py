@@ -54,7 +54,12 @@ def namesake(manifest: Manifest, corpora: Path) -> Namesake | None:
     if last is None:
         return None
     before, now = (dict(_leaves(m.config.model_dump(mode="json"))) for m in (last, manifest))
-    changed = {key for key in {**before, **now} if before.get(key) != now.get(key)}
+    # A section that is switched off is a key with None, which is more than a key that is missing.
+    changed = {
+        key
+        for key in {**before, **now}
+        if (key in before, before.get(key)) != (key in now, now.get(key))
+    }
     # Of a section that one of them lacks its name says enough.
     changed -= {key for key in changed for whole in changed if key.startswith(f"{whole}.")}
     return Namesake(
