@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; found $$($(PYTHON) --version). Try: make PYTHON=python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing the pinned environment into $(VENV) (about two minutes, 2 GB) ..."
+	@echo "Installing the pinned environment into $(VENV) (two to five minutes, 2 GB) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,postgres,timestamps,dev]'
 	@touch $@

@@ -35,6 +35,12 @@ def built(workbench: Command, lab: LabFolder, *arguments: str) -> Said:
     return said
 
 
+def report_of(lab: LabFolder) -> Path:
+    """Return the page of the one report that was written."""
+    (page,) = (lab.root / "reports" / "data").glob("reader-v3-*/data.html")
+    return page
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_fits_80_columns_and_says_something(workbench: Command, command: str) -> None:
     said = workbench("data", command, "--help")
@@ -55,7 +61,9 @@ def test_build_tells_stages_thresholds_composition_and_where_the_report_is(
     for split in ("train", "validation", "test"):
         assert len(re.findall(rf"^{split}\s", said.out, re.MULTILINE)) == 2
     (page,) = re.findall(r"^Report: (.*data\.html)$", said.out, re.MULTILINE)
-    assert Path(page).parent == reader.root / "reports" / "data" / "reader-v3"
+    (fingerprint,) = re.findall(r"^reader@3  sha256:(\w{8})", said.out)
+    folder = reader.root / "reports" / "data" / f"reader-v3-{fingerprint}"
+    assert Path(page).parent == folder
     assert Path(page).is_file()
 
 
@@ -63,10 +71,43 @@ def test_build_again_gives_the_same_corpus_and_report(
     reader: LabFolder, workbench: Command
 ) -> None:
     first = built(workbench, reader)
-    page = reader.root / "reports" / "data" / "reader-v3" / "data.html"
+    page = report_of(reader)
     before = page.read_bytes()
     assert built(workbench, reader).out == first.out
     assert page.read_bytes() == before
+
+
+def test_build_of_other_content_under_one_name_says_what_differs_and_keeps_both_reports(
+    reader: LabFolder, workbench: Command
+) -> None:
+    assert "Note:" not in built(workbench, reader).out
+    plain: dict[str, Any] = json.loads((reader.root / CORPUS_FILE).read_text("utf-8"))
+    plain["corpus"]["near_duplicates"]["threshold"] = 0.9
+    (reader.root / CORPUS_FILE).write_text(json.dumps(plain), "utf-8")
+    (note,) = re.findall(r"^Note: .*$", built(workbench, reader).out, re.MULTILINE)
+    assert "reader@3 was built here with other content before" in note
+    assert "what differs: near_duplicates.threshold." in note
+    assert note.endswith("write reader@4.")
+    assert len([*(reader.root / "reports" / "data").glob("reader-v3-*/data.json")]) == 2
+
+
+def test_json_of_rejects_is_ascii(reader: LabFolder, workbench: Command) -> None:
+    built(workbench, reader)
+    said = workbench("data", "rejects", CORPUS_FILE, "exact_duplicates", "--json", lab=reader)
+    assert said.out.isascii()
+    assert "\\u202e" in said.out
+    assert "\u202e" in json.loads(said.out)[1]["samples"][0]["excerpt"]
+
+
+@pytest.mark.parametrize("arguments", [["mixture"], ["at", "1"]])
+def test_run_of_a_file_with_only_a_corpus_is_refused_with_what_it_lacks(
+    reader: LabFolder, workbench: Command, arguments: list[str]
+) -> None:
+    command, *rest = arguments
+    said = workbench("data", command, CORPUS_FILE, *rest, lab=reader)
+    assert said.code == 3
+    assert "holds only a corpus: this needs a recipe with a run (base, scales, space)" in said.err
+    assert "is missing" not in said.err
 
 
 def test_report_says_where_it_is_and_prints_strict_json(
@@ -94,7 +135,7 @@ def test_rejects_show_the_text_and_obey_nothing_in_it(
     assert "\\x1b[2J" in said.out
     assert "\x1b" not in said.out
     assert "\u202e" not in said.out
-    page = (reader.root / "reports" / "data" / "reader-v3" / "data.html").read_text("utf-8")
+    page = report_of(reader).read_text("utf-8")
     assert "&lt;script&gt;hit()" in page
     assert "<script" not in page
 
@@ -153,13 +194,17 @@ def test_mixture_tells_share_tokens_and_epochs_by_phase(
 ) -> None:
     said = workbench("data", "mixture", RECIPE_PATH, "--scale", "s1", lab=registered_lab)
     assert said.code == 0
+    assert said.out.startswith("tiny@1 at s1 (one of 2 scales): 6 steps\n")
     assert len(re.findall(r"^(?:stable|decay)\s", said.out, re.MULTILINE)) == 4
     assert len(re.findall(r"^whole\srun\s+1-6\s", said.out, re.MULTILINE)) == 2
-    assert "realised" in said.out.splitlines()[0]
+    assert "realised" in said.out.splitlines()[1]
     assert max(map(len, said.out.splitlines())) <= 80
+    largest = workbench("data", "mixture", RECIPE_PATH, lab=registered_lab).out
+    assert largest.startswith("tiny@1 at s2 (the largest of 2 scales): 8 steps\n")
     arguments = ["data", "mixture", RECIPE_PATH, "--scale", "s1", "--json"]
     found = json.loads(workbench(*arguments, lab=registered_lab).out)
     assert found["refusal"] == ""
+    assert (found["run"], found["steps"]) == ("tiny@1 at s1 (one of 2 scales)", 6)
     assert sum(row["tokens"] for row in found["rows"]) == 6 * 2 * 16
     assert sum(row["tokens"] for row in found["total"]) == 6 * 2 * 16
     for rows in (found["rows"][:2], found["total"]):
@@ -174,6 +219,7 @@ def test_at_lists_the_samples_of_a_step_the_same_each_time(
     said = workbench(*arguments, lab=registered_lab)
     assert said.code == 0
     assert len(re.findall(r"^ +\d+  (?:code|docs)  epoch", said.out, re.MULTILINE)) == 2
+    assert said.out.startswith("tiny@1 at s1 (one of 2 scales), seed 7: step 3 of 6\n")
     assert "document " in said.out
     assert workbench(*arguments, lab=registered_lab).out == said.out
     found = json.loads(workbench(*arguments, "--json", lab=registered_lab).out)

@@ -1,9 +1,11 @@
 """Recipes and full-scale files: what is accepted, and how each refusal reads."""
 
+from collections.abc import Callable
+
 import pytest
 
 from workbench.errors import Fault, InvalidFileError
-from workbench.proxies.recipe_file import load_full, load_recipe, parsed_recipe
+from workbench.proxies.recipe_file import load_corpus, load_full, load_recipe, parsed_recipe
 from workbench.scaffold.lab import DEFAULT_RECIPE, template
 
 TEXT = template(DEFAULT_RECIPE)
@@ -72,6 +74,37 @@ def test_load_recipe_fault_names_its_line(old: str, new: str, at: str, message: 
     text = TEXT.replace(old, new, 1)
     found = [fault for fault in faults_of(text) if message in fault.message]
     assert [fault.where for fault in found] == [f"r.yaml:{line_of(text, at)}"], faults_of(text)
+
+
+def test_load_recipe_unknown_source_kind_names_the_nearest_and_all() -> None:
+    (fault,) = faults_of(TEXT.replace('"builtin:code"', '"parket:x"', 1))
+    assert "source kind 'parket' is unknown" in fault.message
+    kinds = "builtin:, text:, jsonl:, parquet:, hub:"
+    assert fault.remedy == f"did you mean 'parquet:'? the kinds are {kinds}"
+
+
+QUALITY = """  quality:
+    domains: [code, dox]
+    reference: {source: "builtin:docs", max_bytes: 1000}
+  contamination:
+    #"""
+
+
+@pytest.mark.parametrize("load", [load_recipe, load_corpus])
+def test_quality_of_a_domain_that_is_not_there_names_its_line_and_the_nearest(
+    load: Callable[[str, str], object],
+) -> None:
+    text = TEXT.replace("  contamination:\n    #", QUALITY, 1)
+    if load is load_corpus:
+        text = text[text.index("\ncorpus:") : text.index("# The control arm")]
+    text = text.replace('"builtin:math"', '"builtin:maths"')
+    with pytest.raises(InvalidFileError) as refused:
+        load(text, "r.yaml")
+    source, quality = refused.value.faults
+    assert "is not built in" in source.message
+    assert quality.where == f"r.yaml:{line_of(text, '    domains: [code, dox]')}"
+    assert quality.message == "quality.domains names 'dox', which is no domain of the corpus"
+    assert quality.remedy == "known here: code, docs, math"
 
 
 def test_load_recipe_simplex_kind_for_another_key_is_refused() -> None:

@@ -77,10 +77,12 @@ def stage(
     }
 
 
-def domain(read: int, size: int, kept: int, kept_bytes: int, cut_bytes: int) -> dict[str, Any]:
+def domain(
+    read: int, size: int, kept: int, kept_bytes: int, cut_bytes: int, content: str = "code"
+) -> dict[str, Any]:
     return {
         "source": "jsonl:texts",
-        "content": "code",
+        "content": content,
         "read": read,
         "read_bytes": size,
         "cut": 4,
@@ -127,7 +129,7 @@ def plain_manifest() -> dict[str, Any]:
         "config": config(),
         "domains": {
             "code": domain(220, 220_000, 200, 200_000, cut_bytes=2000),
-            "docs": domain(106, 100_500, 100, 97_000, cut_bytes=500),
+            "docs": domain(106, 100_500, 100, 97_000, cut_bytes=500, content="prose"),
         },
         "stages": stages(),
         "composition": [

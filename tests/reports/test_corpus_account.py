@@ -90,6 +90,16 @@ def test_composition_states_every_filter_with_its_threshold_and_what_it_left_out
     assert {"Document length", "Splits", "Tokenizer"} < set(told)
 
 
+def test_composition_says_where_labels_are_the_sources_own() -> None:
+    plain = plain_manifest()
+    plain["config"]["sources"]["docs"]["language_field"] = "lang"
+    made_of = composition(experiment_facts(accounted(account(seal(plain))), EXPERIMENT))
+    assert made_of is not None
+    told = {line.label: line.text for line in made_of.filters}["Language"]
+    assert "Of docs the labels are as the source says and were not checked." in told
+    assert "labels not checked" not in told
+
+
 def test_chronicle_has_the_tables_of_an_account_and_without_one_none() -> None:
     with_account = chronicle(experiment_facts(accounted(), EXPERIMENT))
     html, markdown = chronicle_html(with_account), chronicle_markdown(with_account)

@@ -13,6 +13,7 @@ from workbench.data.manifest import Manifest, read_manifest, seal, write_manifes
 from workbench.reports.dataset.facts import data_facts, data_json
 from workbench.reports.dataset.page import data_page, report_folder
 from workbench.reports.dataset.summary import summary
+from workbench.reports.dataset.wording import settings_in_words
 from workbench.reports.render import data_html
 from workbench.reports.site import write_data_report
 from workbench.reports.untrusted import excerpt, visible
@@ -62,7 +63,8 @@ def test_summary_has_five_lines_with_the_numbers_that_matter() -> None:
     assert list(told) == ["Holds", "Left out", "Frequent words", "Contamination", "Licences"]
     assert "300" in told["Holds"]
     assert "near-duplicates 3.6" in told["Left out"]
-    assert "43.0" in told["Frequent words"]
+    assert told["Frequent words"].endswith("docs 50.0\u202f% as read, 49.0\u202f% kept.")
+    assert "in 1\u00a0language and 1\u00a0programming language." in told["Holds"]
     assert re.search(r"validation 1\.0.% of n-grams, 2 of 37.documents", told["Contamination"])
     assert "86.7" in told["Licences"]
 
@@ -139,7 +141,8 @@ def test_report_is_the_same_from_a_fresh_manifest_and_from_the_file(tmp_path: Pa
 def test_report_writes_both_files_the_same_each_time(tmp_path: Path) -> None:
     facts = data_facts(sample_manifest())
     folder = report_folder(facts.manifest, tmp_path)
-    assert folder == tmp_path / "data" / "mixed-v2"
+    digits = facts.manifest.fingerprint.removeprefix("sha256:")[:8]
+    assert folder == tmp_path / "data" / f"mixed-v2-{digits}"
     paths = write_data_report(facts, folder)
     before = [path.read_bytes() for path in paths]
     assert [path.name for path in paths] == ["data.html", "data.json"]
@@ -181,3 +184,44 @@ def test_composition_of_many_languages_is_folded_and_its_bars_are_few() -> None:
 def test_visible_spells_out_what_a_screen_would_obey() -> None:
     assert visible("a\x1b[31m\u202eb\u2066\x00é漢\n") == "a\\x1b[31m\\u202eb\\u2066\\x00é漢\n"
     assert excerpt("  one\n two\tthree ", 9) == "one two …"
+
+
+def test_language_that_the_source_says_is_told_as_not_checked() -> None:
+    plain = plain_manifest()
+    assert "not checked by the model" not in "".join(Page(html(seal(plain))).words)
+    plain["config"]["sources"]["docs"]["language_field"] = "lang"
+    words = "".join(Page(html(seal(plain))).words)
+    assert "Labels as the source says in its column “lang”; not checked by the model" in words
+    assert "In docs the source’s labels were taken as they are." in words
+    plain["config"]["sources"]["docs"]["content"] = "code"
+    assert "not checked by the model" not in "".join(Page(html(seal(plain))).words)
+
+
+def test_documents_in_no_known_language_are_counted_apart() -> None:
+    plain = plain_manifest()
+    plain["domains"]["docs"]["content"] = "prose"
+    assert "in 1\u00a0language and 1\u00a0programming language." in holds(plain)
+    plain["composition"][-1]["language"] = "unknown"
+    assert "programming language; 10\u00a0documents in no known language." in holds(plain)
+
+
+def holds(plain: dict[str, Any]) -> str:
+    return summary(data_facts(seal(plain)))[0].text
+
+
+@pytest.mark.parametrize(("exclude", "left", "told"), [(True, 2, 2), (True, 0, 0), (False, 2, 0)])
+def test_documents_still_contaminated_after_exclusion_are_explained(
+    exclude: bool, left: int, told: int
+) -> None:
+    plain = plain_manifest()
+    plain["config"]["contamination"] = {"exclude": exclude}
+    plain["contamination"]["sets"]["validation"]["contaminated"] = left
+    words = "".join(Page(html(seal(plain))).words)
+    assert words.count("a training text goes only when it alone holds") == told
+
+
+def test_nested_settings_are_left_to_the_json_in_a_whole_sentence() -> None:
+    found = settings_in_words({"seed": 1, "sources": {"a": {"b": 1}}, "kept": [{"a": 1}], "n": []})
+    assert found == "seed\u00a01; n\u00a0none; see data.json for: kept and sources"
+    told = settings_in_words({"decided_by": '{"splits": 1}', "features": "262144"})
+    assert told == "features\u00a0262\u202f144; see the corpus’s manifest for: decided by"

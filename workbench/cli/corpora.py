@@ -6,7 +6,7 @@ from typing import Any
 from workbench.cli.show import one_line, print_table, say, say_wrapped
 from workbench.reports.dataset.facts import DataFacts
 from workbench.reports.dataset.summary import summary
-from workbench.reports.dataset.wording import settings_in_words, share_of, title
+from workbench.reports.dataset.wording import not_checked, settings_in_words, share_of, title
 from workbench.reports.quantities import MISSING, count, percent, scaled, significant
 
 
@@ -42,6 +42,9 @@ def _print_stages(facts: DataFacts) -> None:
     for stage in facts.stages:
         if stage.settings:
             say_wrapped(f"  {stage.name:<16} {one_line(settings_in_words(stage.settings))}")
+        if stage.name == "language":
+            for name, told in not_checked(facts).items():
+                say_wrapped(f"  {'':<16} {name}: {one_line(told)}")
 
 
 def _print_composition(facts: DataFacts) -> None:

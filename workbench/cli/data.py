@@ -39,6 +39,8 @@ def build(
     with live_progress() as progress:
         built = Lab.open().build_data(recipe, workers=workers, progress=progress)
     print_corpus(built.facts)
+    if built.warning:
+        say_wrapped(f"Note: {one_line(built.warning)}")
     say(f"Report: {built.page}")
     say(f"Read some of what was left out: workbench data rejects {recipe} STAGE")
 
@@ -108,13 +110,17 @@ def mixture(
     from workbench.cli.corpora import print_mixture
     from workbench.lab import Lab
 
-    plan = Lab.open().data_mixture(recipe, scale=scale)
+    planned = Lab.open().data_mixture(recipe, scale=scale)
+    plan = planned.found
     refusal = str(plan.refusal) if plan.refusal else ""
     if as_json:
+        told = {"run": planned.what, "steps": planned.steps, "refusal": refusal}
         tables = {"rows": plan.rows, "total": plan.total}
-        plain = {name: [asdict(row) for row in rows] for name, rows in tables.items()}
-        print_json({**plain, "refusal": refusal})
+        print_json(
+            {**told, **{name: [asdict(row) for row in rows] for name, rows in tables.items()}}
+        )
         return
+    say(f"{planned.what}: {planned.steps} steps", bold=True)
     print_mixture(plan.rows, plan.total)
     if refusal:
         say(f"Such a run is refused: {refusal}")
@@ -141,13 +147,14 @@ def at(
     if what.isdigit():
         if not arm:
             raise typer.BadParameter(f"name the arm: workbench data at {what} {step} --arm control")
-        samples = lab.experiment_data_at(what, step, arm=arm, seed_number=seed_number)
+        planned = lab.experiment_data_at(what, step, arm=arm, seed_number=seed_number)
     else:
-        samples = lab.data_at(what, step, seed=seed, scale=scale)
+        planned = lab.data_at(what, step, seed=seed, scale=scale)
     if as_json:
-        print_json([asdict(sample) for sample in samples])
+        print_json([asdict(sample) for sample in planned.found])
         return
-    print_samples(samples)
+    say(f"{planned.what}: step {step} of {planned.steps}", bold=True)
+    print_samples(planned.found)
 
 
 def export(

@@ -1,6 +1,6 @@
 """Commands that compute: sweep, promote, run, verdict."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -47,8 +47,7 @@ def sweep(number: Number, exploratory: Exploratory = False) -> None:
         say(sentence)
     if not exploratory:
         _say_deviations(lab.deviations(number, at="sweep"))
-    counts = ", ".join(f"{count} {state}" for state, count in sorted(report.counts.items()))
-    say(f"{report.declared} trials declared: {counts}")
+    say(f"{report.declared} trials declared: {counted_trials(report.counts, report.num_again)}")
     if report.control_value is not None:
         say(f"  control's own point    {report.metric} {report.control_value:.4f}")
     if report.best_value is not None:
@@ -59,6 +58,18 @@ def sweep(number: Number, exploratory: Exploratory = False) -> None:
     if told:
         say_wrapped(f"  completed trials drew  {told}")
     say(f"Next: workbench promote {number}{_flag(exploratory)}")
+
+
+def counted_trials(counts: Mapping[str, int], num_again: int) -> str:
+    """Return the trials by state; those that were run again come on top of the declared ones."""
+    if not num_again:
+        return ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    lost = counts.get("lost", 0)
+    if lost < num_again:
+        return f"{counted_trials(counts, 0)} ({num_again} of them run again)"
+    rest = {**counts, "lost": lost - num_again}
+    told = counted_trials({state: count for state, count in rest.items() if count}, 0)
+    return ", ".join([*([told] if told else []), f"{num_again} lost and run again"])
 
 
 def promote(number: Number, exploratory: Exploratory = False) -> None:

@@ -57,8 +57,11 @@ def say_wrapped(line: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as strict JSON; a non-finite number becomes null (case B10)."""
-    typer.echo(json.dumps(_strict(value), allow_nan=False, indent=2, ensure_ascii=False))
+    """Print a value as strict JSON; a non-finite number becomes null (case B10).
+
+    In ASCII: a text may hold signs that a terminal obeys or that end a line for some programs.
+    """
+    typer.echo(json.dumps(_strict(value), allow_nan=False, indent=2))
 
 
 def _strict(value: Any) -> Any:

@@ -20,6 +20,8 @@ from workbench.registry.entries import (
 )
 
 OTHERS = "others"
+NOT_CHECKED = "labels_not_checked"
+"""Setting of the language stage: domains of prose whose sources say the language."""
 _MOST_LANGUAGES = 12
 _MOST_LICENCES = 8
 _MOST_CHARACTERS = 120
@@ -34,7 +36,7 @@ def account(manifest: Manifest) -> DataAccount:
             domain: DomainAccount.model_validate(record.model_dump(include=sizes))
             for domain, record in sorted(manifest.domains.items())
         },
-        stages=[_stage(record) for record in manifest.stages],
+        stages=[_stage(record, manifest) for record in manifest.stages],
         composition=[_cell(portion) for portion in _largest_languages(manifest)],
         licences=[*_licences(manifest)],
         heads={domain: _head(heads) for domain, heads in sorted(manifest.heads.items())},
@@ -42,12 +44,14 @@ def account(manifest: Manifest) -> DataAccount:
     )
 
 
-def _stage(record: StageRecord) -> FilterStage:
+def _stage(record: StageRecord, manifest: Manifest) -> FilterStage:
+    settings = dict(record.settings)
+    said = list(manifest.config.labelled_by_source)
+    if record.name == "language" and said:
+        settings[NOT_CHECKED] = said
     return FilterStage(
         name=record.name,
-        settings={
-            snake_case(name): _short(value) for name, value in sorted(record.settings.items())
-        },
+        settings={snake_case(name): _short(value) for name, value in sorted(settings.items())},
         removed={
             domain: Loss(documents=lost.documents, bytes=lost.bytes)
             for domain, lost in sorted(record.removed.items())

@@ -1,6 +1,7 @@
 """What a corpus is made of and how. Imports nothing heavy, so that a recipe can be checked."""
 
 import re
+from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -44,7 +45,11 @@ class ReferenceConfig(BaseModel):
     def _is_known(cls, value: str) -> str:
         kind = value.partition(":")[0]
         if kind not in SOURCE_KINDS:
-            raise ValueError(f"source kind {kind!r} is unknown: use one of {SOURCE_KINDS}")
+            known = ", ".join(f"{one}:" for one in SOURCE_KINDS)
+            near = get_close_matches(kind.lower(), SOURCE_KINDS, n=1)
+            hint = f"did you mean {near[0] + ':'!r}? " if near else ""
+            # What follows the arrow is told as the remedy.
+            raise ValueError(f"source kind {kind!r} is unknown -> {hint}the kinds are {known}")
         return value
 
 
@@ -204,6 +209,15 @@ class CorpusConfig(BaseModel):
     """Longer documents are cut at a line end, so that no document dominates a split."""
     splits: SplitConfig
     tokenizer: TokenizerConfig
+
+    @property
+    def labelled_by_source(self) -> dict[str, str]:
+        """Domains of prose whose sources say the language, and the column: no model checks it."""
+        return {
+            domain: source.language_field
+            for domain, source in sorted(self.sources.items())
+            if source.language_field is not None and source.holds == "prose"
+        }
 
     @model_validator(mode="after")
     def _domains_are_known(self) -> "CorpusConfig":

@@ -187,6 +187,7 @@ class Campaign:
             metric=proposal.measures.primary.metric,
             declared=summary.declared,
             counts=summary.counts,
+            num_again=sum(summary.counts.values()) - summary.done,
             control_value=next((value for value in control if value is not None), None),
             best_trial=candidate_name(ranked[0].number) if ranked else "",
             best_value=ranked[0].value if ranked else None,

@@ -12,7 +12,7 @@ from workbench.experiments.registered import registered
 from workbench.layout import Layout
 from workbench.planner.counts import total_parameters
 from workbench.proxies.recipe import Recipe
-from workbench.proxies.recipe_file import load_recipe
+from workbench.proxies.recipe_file import load_recipe, refuse_corpus_alone
 from workbench.registry.amended import course_of
 from workbench.registry.entries import DataState, NoiseFloor, ProxyRun
 from workbench.registry.log import LogSource
@@ -98,9 +98,10 @@ def scale_plan(layout: Layout, name: str, scale: str) -> RepeatPlan:
 
     Raises:
         NotFoundError: there is no such file or scale.
-        InvalidFileError: the recipe has faults.
+        InvalidFileError: the recipe has faults, or holds nothing but a corpus.
     """
     text = recipe_text(layout, name)
+    refuse_corpus_alone(text, name)
     recipe = load_recipe(text, name)
     scales = [rung.name for rung in recipe.scales]
     wanted = scale or scales[-1]

@@ -16,7 +16,9 @@ class SweepReport:
     declared: int
     """Registered trials."""
     counts: dict[str, int]
-    """Trials by state."""
+    """Trials by state, also those that were run again."""
+    num_again: int
+    """Of them, those that were run again, which use up no budget themselves."""
     control_value: float | None
     """Of the first trial, which is the control's own point."""
     best_trial: str

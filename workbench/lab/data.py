@@ -1,7 +1,7 @@
 """Methods that build corpora and tell what is in them."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ class DataReport:
     page: Path
     plain: Path
     """The same as JSON."""
+    warning: str = ""
+    """That other content was built under the name before; empty where it was not."""
 
     @property
     def manifest(self) -> Manifest:
@@ -38,6 +40,19 @@ class Rejects:
     documents: int
     """All that it left out."""
     samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """A run that could be, and what was asked of it."""
+
+    what: str
+    """``NAME@V at SCALE``, or an experiment's run."""
+    steps: int
+    """Optimizer steps of the whole run."""
+    found: Any
+    """`training.mixture_plan.MixturePlan`, or a tuple of `data.serving.served.ServedSample`; the
+    core install lacks both modules."""
 
 
 class Preparing(OpenedLab):
@@ -69,14 +84,18 @@ class Preparing(OpenedLab):
             progress=building(progress),
             workers=workers,
         )
-        return self._report(corpus.manifest, None)
+        from workbench.data.namesakes import namesake
+
+        other = namesake(corpus.manifest, self.layout.corpora)
+        report = self._report(corpus.manifest, None)
+        return replace(report, warning=other.sentence() if other else "")
 
     def data_report(self, recipe: str, *, out: Path | None = None) -> DataReport:
         """Write the report on a built corpus and return it.
 
         Args:
             recipe: A recipe or a corpus file.
-            out: Folder to write to; by default ``reports/data/NAME-vN`` of the lab.
+            out: Folder to write to; by default ``reports/data/NAME-vN-FINGERPRINT`` of the lab.
 
         Raises:
             NotFoundError: there is no such file, or its corpus is not built.
@@ -107,10 +126,8 @@ class Preparing(OpenedLab):
             if domain in ("", row.domain)
         ]
 
-    def data_mixture(self, recipe: str, *, scale: str = "") -> Any:
+    def data_mixture(self, recipe: str, *, scale: str = "") -> PlannedRun:
         """Return what each phase of a recipe's control takes from each domain.
-
-        A `workbench.training.mixture_plan.MixturePlan`, whose module the core install lacks.
 
         Args:
             recipe: A recipe file.
@@ -122,12 +139,11 @@ class Preparing(OpenedLab):
         plan = self._scale_plan(recipe, scale)
         from workbench.training.mixture_plan import planned_mixture
 
-        return planned_mixture(plan.config, self._opened(plan.recipe.corpus))
+        found = planned_mixture(plan.config, self._opened(plan.recipe.corpus))
+        return PlannedRun(what=_at_scale(plan), steps=plan.config.steps, found=found)
 
-    def data_at(self, recipe: str, step: int, *, seed: int = 0, scale: str = "") -> tuple[Any, ...]:
+    def data_at(self, recipe: str, step: int, *, seed: int = 0, scale: str = "") -> PlannedRun:
         """Return the exact samples of a step of a recipe's control, found without training.
-
-        They are `workbench.data.serving.served.ServedSample`, whose module the core install lacks.
 
         Args:
             recipe: A recipe file.
@@ -141,11 +157,13 @@ class Preparing(OpenedLab):
         plan = self._scale_plan(recipe, scale)
         from workbench.training.sampling import samples_at
 
-        return samples_at(plan.config, self._opened(plan.recipe.corpus), seed, step)
+        found = samples_at(plan.config, self._opened(plan.recipe.corpus), seed, step)
+        what = f"{_at_scale(plan)}, seed {seed}"
+        return PlannedRun(what=what, steps=plan.config.steps, found=found)
 
     def experiment_data_at(
         self, number: str, step: int, *, arm: str, seed_number: int
-    ) -> tuple[Any, ...]:
+    ) -> PlannedRun:
         """Return the exact samples of a step of a registered full-scale run, as `data_at` does.
 
         Args:
@@ -174,7 +192,9 @@ class Preparing(OpenedLab):
         from workbench.training.sampling import samples_at
 
         corpus = self._opened(plan.recipe.corpus)
-        return samples_at(config, corpus, plan.seeds[seed_number], step)
+        found = samples_at(config, corpus, plan.seeds[seed_number], step)
+        what = f"{name[:4]} {arm}/seed-{seed_number} at full scale"
+        return PlannedRun(what=what, steps=config.steps, found=found)
 
     def export_croissant(self, recipe: str, file: Path) -> Path:
         """Write a built corpus's description in Croissant's JSON-LD and return the file.
@@ -184,7 +204,7 @@ class Preparing(OpenedLab):
         """
         from workbench.data.croissant import croissant
 
-        described = json.dumps(croissant(self._manifest(recipe)), ensure_ascii=False, indent=1)
+        described = json.dumps(croissant(self._manifest(recipe)), indent=1)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(described + "\n", "utf-8")
         return file
@@ -220,3 +240,12 @@ class Preparing(OpenedLab):
         facts = data_facts(manifest)
         page, plain = write_data_report(facts, out or report_folder(manifest, self.layout.reports))
         return DataReport(facts=facts, page=page, plain=plain)
+
+
+def _at_scale(plan: RepeatPlan) -> str:
+    num = len(plan.recipe.scales)
+    place = "its only scale"
+    if num > 1:
+        is_last = plan.scale == plan.recipe.scales[-1].name
+        place = f"the largest of {num} scales" if is_last else f"one of {num} scales"
+    return f"{plan.what} ({place})"

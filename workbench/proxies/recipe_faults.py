@@ -35,10 +35,8 @@ BUILTIN = ("code", "docs", "math")
 def recipe_faults(document: Located) -> list[Fault]:
     """Return every fault between the parts of a recipe."""
     base = base_config(document)
-    corpus = part(document, ("corpus",), TypeAdapter(CorpusConfig))
-    faults: list[Fault] = []
-    if corpus is not None:
-        faults += source_faults(document, corpus)
+    corpus = _corpus_config(document)
+    faults = corpus_faults(document)
     searched = _keys(document, ("space",))
     faults += _scale_faults(document, base, searched)
     if base is not None and corpus is not None:
@@ -146,7 +144,39 @@ def _same_branch(name: str, key: str) -> bool:
     return not key or name == key or name.startswith(f"{key}.") or key.startswith(f"{name}.")
 
 
-def source_faults(document: Located, corpus: CorpusConfig) -> Iterator[Fault]:
+def corpus_faults(document: Located) -> list[Fault]:
+    """Return every fault between the parts of a corpus."""
+    corpus = _corpus_config(document)
+    found = [*_source_faults(document, corpus)] if corpus is not None else []
+    return [*_quality_faults(document), *found]
+
+
+def _corpus_config(document: Located) -> CorpusConfig | None:
+    """Return the corpus as far as other parts can be compared with it, None if not at all.
+
+    Without its quality section where that alone is at fault, which is told by itself.
+    """
+    corpus = part(document, ("corpus",), TypeAdapter(CorpusConfig))
+    plain = document.get(("corpus",))
+    if corpus is not None or not isinstance(plain, Mapping):
+        return corpus
+    try:
+        return CorpusConfig.model_validate({k: v for k, v in plain.items() if k != "quality"})
+    except ValidationError:
+        return None
+
+
+def _quality_faults(document: Located) -> Iterator[Fault]:
+    known = _keys(document, ("corpus", "sources"))
+    path: Path = ("corpus", "quality", "domains")
+    domains = document.get(path)
+    for place, domain in enumerate(domains if isinstance(domains, list) else ()):
+        if isinstance(domain, str) and domain not in known:
+            message = f"quality.domains names {domain!r}, which is no domain of the corpus"
+            yield document.fault((*path, place), message, nearest(domain, known))
+
+
+def _source_faults(document: Located, corpus: CorpusConfig) -> Iterator[Fault]:
     """Yield every source, reference and evaluation set that names nothing that can be read."""
     read: dict[Path, ReferenceConfig] = {
         ("sources", domain): source for domain, source in corpus.sources.items()

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from workbench.data.config import CorpusConfig
 from workbench.errors import Fault, InvalidFileError
 from workbench.proxies.recipe import CorpusFile, FullScale, Recipe
-from workbench.proxies.recipe_faults import recipe_faults, source_faults
+from workbench.proxies.recipe_faults import corpus_faults, recipe_faults
 from workbench.registry.frontmatter import counted
 from workbench.registry.located import Located, in_file_order, key_name, read_yaml
 from workbench.registry.schema_faults import comment_hints, validated
@@ -27,9 +27,7 @@ def examined_recipe(text: str, where: str) -> tuple[Located, Recipe | None, tupl
     recipe, faults = validated(Recipe, document, hints=_recipe_hints)
     between = recipe_faults(document)
     if between:
-        # The model's own cross-checks say less of the same, without a line.
-        whole = f"{key_name(())}: "
-        faults = tuple(fault for fault in faults if not fault.message.startswith(whole))
+        faults = _without_cross_checks(faults)
     found = in_file_order([*faults, *between])
     return document, None if found else recipe, found
 
@@ -67,9 +65,24 @@ def load_corpus(text: str, where: str) -> CorpusConfig:
     if not isinstance(document.value, Mapping) or set(document.value) != {"corpus"}:
         return load_recipe(text, where).corpus
     found, faults = validated(CorpusFile, document, hints=_recipe_hints)
-    if found is not None:
-        faults = (*faults, *source_faults(document, found.corpus))
+    between = corpus_faults(document)
+    if between:
+        faults = (*_without_cross_checks(faults), *between)
     return _sound(found, in_file_order(faults), where).corpus
+
+
+def refuse_corpus_alone(text: str, where: str) -> None:
+    """Refuse a file of nothing but a ``corpus`` section where a run is asked for.
+
+    Raises:
+        InvalidFileError: it is one, or is not YAML.
+    """
+    value = read_yaml(text, where).value
+    if isinstance(value, Mapping) and set(value) == {"corpus"}:
+        raise InvalidFileError(
+            f"{where} holds only a corpus: this needs a recipe with a run (base, scales, space)",
+            remedy="name a recipe, like proxies/NAME.yaml, or add these sections below the corpus",
+        )
 
 
 def load_full(text: str, where: str) -> FullScale:
@@ -105,6 +118,12 @@ def _sound(model: Model | None, faults: tuple[Fault, ...], where: str) -> Model:
     if model is None or faults:
         raise InvalidFileError(f"{where} has {counted(len(faults))}", faults)
     return model
+
+
+def _without_cross_checks(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    """Leave out the models' own checks between parts: they say less of the same, without a line."""
+    whole = tuple(f"{key_name(path)}: " for path in ((), ("corpus",)))
+    return tuple(fault for fault in faults if not fault.message.startswith(whole))
 
 
 def _recipe_hints() -> Mapping[str, str]:

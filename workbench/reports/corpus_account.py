@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from workbench.data.account import NOT_CHECKED
 from workbench.registry.entries import (
     ContaminationAccount,
     DataAccount,
@@ -22,8 +23,9 @@ from workbench.reports.untrusted import visible
 def stage_lines(account: DataAccount, sources: Sequence[Source]) -> Iterator[Line]:
     """Yield each filter of the corpus with its thresholds and what it left out."""
     for stage in account.stages:
-        settings = settings_in_words(stage.settings)
-        told = f"{WHAT_IT_DOES.get(stage.name, '')} {_lost(stage)}"
+        rest = {key: value for key, value in stage.settings.items() if key != NOT_CHECKED}
+        settings = settings_in_words(rest)
+        told = f"{WHAT_IT_DOES.get(stage.name, '')} {_unchecked(stage)}{_lost(stage)}"
         if settings:
             told = f"{told} Settings: {settings}."
         yield line(title(stage.name), clause(told.strip(), sources))
@@ -46,6 +48,13 @@ def cut_in_words(account: DataAccount) -> str:
     documents = sum(domain.cut for domain in domains)
     size = sum(domain.cut_bytes for domain in domains)
     return f"{count(documents, 'document')} cut, {scaled(size, 'B')} of text."
+
+
+def _unchecked(stage: FilterStage) -> str:
+    said = stage.settings.get(NOT_CHECKED, "")
+    if not said:
+        return ""
+    return f"Of {visible(said)} the labels are as the source says and were not checked. "
 
 
 def _lost(stage: FilterStage) -> str:

@@ -14,6 +14,7 @@ THIN = "\u202f"
 SYMBOLS = ("B", "FLOPs", "s")
 """Units that a prefix is written onto; words stand apart from it."""
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_WHOLE = re.compile(r"-?\d{1,18}\Z")
 _NUMERIC = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?\Z")
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -179,6 +180,8 @@ def plain(value: Json, digits: int = 4) -> str:
         return significant(value, digits)
     if isinstance(value, Mapping):
         return ", ".join(f"{key}\u00a0{plain(item, digits)}" for key, item in value.items())
+    if isinstance(value, str) and _WHOLE.match(value):
+        return count(int(value))
     if isinstance(value, str):
         return significant(float(value), digits) if _NUMERIC.match(value) else value
     if isinstance(value, Sequence):

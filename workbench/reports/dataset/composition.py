@@ -134,7 +134,8 @@ def words_section(facts: DataFacts) -> Section:
                 "Share of all words that the 1,000 most frequent ones of the domain make up: in "
                 "the text as it was read, in the training split, and in what is drawn of that when "
                 "documents are weighted by their entropy at a decay. Validation and test are never "
-                "weighted."
+                "weighted. The columns “drawn” are computed for every corpus, to show what a "
+                "run’s document_weights would do; a run without them draws as kept."
             ),
             table(
                 "Head of the word frequencies. No word was undercounted by more than the error.",

@@ -35,7 +35,10 @@ def contamination_section(facts: DataFacts) -> Section:
                 line("Method", clause(method(found))),
                 line("Threshold", clause(threshold(found))),
                 line("Sampling", clause(sampling(found))),
-                line("Left out of training", clause(f"{count(left_out, 'document')}.")),
+                line(
+                    "Left out of training",
+                    clause(f"{count(left_out, 'document')}. {still_contaminated(facts)}".strip()),
+                ),
             ),
             table(
                 "Overlap of each evaluation set with all training text. Touched: any n-gram was "
@@ -48,6 +51,19 @@ def contamination_section(facts: DataFacts) -> Section:
             or say("No evaluation set was measured."),
             *_samples(found),
         ],
+    )
+
+
+def still_contaminated(facts: DataFacts) -> str:
+    """Return why documents count as contaminated after exclusion; empty where none do."""
+    if not facts.manifest.config.contamination.exclude:
+        return ""
+    sets = facts.manifest.contamination.sets.values()
+    if not any(overlap.contaminated for overlap in sets):
+        return ""
+    return (
+        "Documents still count as contaminated because a training text goes only when it alone "
+        "holds the threshold’s share of one’s n-grams, not when several hold it together."
     )
 
 

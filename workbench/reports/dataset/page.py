@@ -53,5 +53,9 @@ def data_page(facts: DataFacts) -> DataPage:
 
 
 def report_folder(manifest: Manifest, reports: Path) -> Path:
-    """Return where a corpus's report belongs: ``data/NAME-vN`` in the lab's reports."""
-    return reports / "data" / manifest.config.name.replace("@", "-v")
+    """Return where a corpus's report belongs: ``data/NAME-vN-FINGERPRINT`` in the lab's reports.
+
+    Two corpora of one name keep a report each; eight digits of the fingerprint tell them apart.
+    """
+    name = manifest.config.name.replace("@", "-v")
+    return reports / "data" / f"{name}-{manifest.fingerprint.removeprefix('sha256:')[:8]}"

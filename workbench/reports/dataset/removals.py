@@ -19,6 +19,7 @@ from workbench.reports.blocks import (
 from workbench.reports.dataset.facts import DataFacts, StageFacts
 from workbench.reports.dataset.wording import (
     WHAT_IT_DOES,
+    not_checked,
     settings_in_words,
     share_of,
     title,
@@ -46,7 +47,7 @@ def stages_section(facts: DataFacts) -> Section:
         _waterfall(facts),
     ]
     for stage in facts.stages:
-        blocks += _stage(stage)
+        blocks += _stage(stage, facts)
     return section("stages", "Stage by stage", blocks)
 
 
@@ -110,7 +111,7 @@ def _sizes(
     )
 
 
-def _stage(stage: StageFacts) -> list[Block | None]:
+def _stage(stage: StageFacts, facts: DataFacts) -> list[Block | None]:
     reasons = [
         Row(
             cells=(
@@ -126,7 +127,7 @@ def _stage(stage: StageFacts) -> list[Block | None]:
     return [
         Heading(text=title(stage.name)),
         say(WHAT_IT_DOES[stage.name]) if stage.name in WHAT_IT_DOES else None,
-        lines(*_told(stage)),
+        lines(*_told(stage, facts)),
         _identified(stage) if stage.name == "language" else None,
         table(
             f"{title(stage.name)}: documents left out, by reason.",
@@ -158,8 +159,10 @@ def _identified(stage: StageFacts) -> Table | None:
     )
 
 
-def _told(stage: StageFacts) -> list[Line]:
+def _told(stage: StageFacts, facts: DataFacts) -> list[Line]:
     found = []
+    if stage.name == "language":
+        found += [line(domain, clause(told)) for domain, told in not_checked(facts).items()]
     if stage.settings:
         found.append(line("Settings", clause(f"{settings_in_words(stage.settings)}.")))
     if stage.findings and stage.name not in _TOLD_ELSEWHERE:

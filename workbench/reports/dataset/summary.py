@@ -2,10 +2,12 @@
 
 from workbench.reports.blocks import Lines, Section, section
 from workbench.reports.dataset.facts import DataFacts, stated_licences
-from workbench.reports.dataset.overlap import set_title
-from workbench.reports.dataset.wording import lost_in_words, share_of
+from workbench.reports.dataset.overlap import set_title, still_contaminated
+from workbench.reports.dataset.wording import lost_in_words, not_checked, share_of
 from workbench.reports.narrative import Line, clause, line, listed
 from workbench.reports.quantities import count, percent, scaled
+
+UNKNOWN = "unknown"
 
 
 def summary_section(facts: DataFacts) -> Section:
@@ -19,20 +21,38 @@ def summary(facts: DataFacts) -> tuple[Line, ...]:
         line("Holds", clause(_holds(facts))),
         line("Left out", clause(_left_out(facts))),
         line("Frequent words", clause(_words(facts))),
-        line("Contamination", clause(contamination_in_words(facts))),
+        line(
+            "Contamination",
+            clause(f"{contamination_in_words(facts)} {still_contaminated(facts)}".strip()),
+        ),
         line("Licences", clause(_licences(facts))),
     )
 
 
 def _holds(facts: DataFacts) -> str:
     domains = facts.manifest.domains
-    languages = {cell.language for cell in facts.manifest.composition}
     shares = [f"{name} {percent(share)}" for name, share in facts.natural_shares.items()]
     return (
         f"{count(facts.documents, 'document')}, {scaled(facts.bytes, 'B')} of text, "
         f"{scaled(facts.training_tokens, 'training tokens')}; {count(len(domains), 'domain')} "
-        f"({listed(shares)} of the training text) in {count(len(languages), 'language')}."
+        f"({listed(shares)} of the training text){_languages(facts)}."
     )
+
+
+def _languages(facts: DataFacts) -> str:
+    """Return how many languages and programming languages; what is unknown is counted apart."""
+    spoken, programmed, unknown = set(), set(), 0
+    for cell in facts.manifest.composition:
+        if cell.language == UNKNOWN:
+            unknown += cell.documents
+        elif facts.manifest.domains[cell.domain].content == "prose":
+            spoken.add(cell.language)
+        else:
+            programmed.add(cell.language)
+    kinds = ((spoken, "language"), (programmed, "programming language"))
+    told = listed([count(len(found), noun) for found, noun in kinds if found])
+    held = f" in {told}" if told else ""
+    return f"{held}; {count(unknown, 'document')} in no known language" if unknown else held
 
 
 def _left_out(facts: DataFacts) -> str:
@@ -54,10 +74,8 @@ def _words(facts: DataFacts) -> str:
         return "Not counted."
     told = []
     for domain, head in heads:
-        drawn = [f"{percent(share)} drawn at {d}" for d, share in sorted(head.weighted.items())]
-        least = f", {drawn[0]}" if drawn else ""
         kept = percent(head.kept.share)
-        told.append(f"{domain} {percent(head.read.share)} as read, {kept} kept{least}")
+        told.append(f"{domain} {percent(head.read.share)} as read, {kept} kept")
     return f"Share of the 1,000 most frequent: {'; '.join(told)}."
 
 
@@ -121,12 +139,15 @@ def _limits(facts: DataFacts) -> list[Line]:
         text = "The n-grams looked for are a sample; a small overlap may be missed."
         found.append(line("Sampling", clause(text)))
     if config.language is None:
-        found.append(line("Language", clause("Not identified: prose is in whatever it came in.")))
+        text = "Not identified: prose is in whatever it came in, and labels are the sources’ own."
+        found.append(line("Language", clause(text)))
     else:
         text = (
             "A classifier’s guess from a sample of each text; mixed texts count as one language. "
             "Code and mathematics are exempt."
         )
+        if said := not_checked(facts):
+            text = f"{text} In {listed(list(said))} the source’s labels were taken as they are."
         found.append(line("Language", clause(text)))
     if config.near_duplicates is None:
         found.append(line("Near-duplicates", clause("Not looked for, within or across splits.")))

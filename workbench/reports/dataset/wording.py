@@ -1,9 +1,10 @@
 """Stages and their settings in words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from workbench.canonical import Json
-from workbench.reports.dataset.facts import StageFacts
+from workbench.reports.dataset.facts import DataFacts, StageFacts
+from workbench.reports.narrative import listed
 from workbench.reports.quantities import percent, plain
 from workbench.reports.untrusted import excerpt, visible
 
@@ -56,17 +57,41 @@ def settings_in_words(values: Mapping[str, Json]) -> str:
     What is long is cut, and what is deeply nested is left to the JSON beside the page.
     """
     found = []
+    elsewhere: dict[str, list[str]] = {}
     ordered = [key for key in _FIRST if key in values]
     for key in (*ordered, *(key for key in sorted(values) if key not in ordered)):
         value = values[key]
-        text = "none" if value in ({}, [], "") else plain(value)
-        if isinstance(value, Mapping) and any(isinstance(v, Mapping) for v in value.values()):
-            text = "in data.json"
-        if isinstance(value, str) and value.startswith('{"'):
-            text = "in the corpus’s manifest"
-        label, shown = _LABELS.get(key, key.replace("_", " ")), excerpt(text, _MOST_CHARACTERS)
-        found.append(f"{visible(label)}{' ' if len(shown) > _SHORT else NBSP}{shown}")
+        label = visible(_LABELS.get(key, key.replace("_", " ")))
+        if place := _where_it_is_whole(value):
+            elsewhere.setdefault(place, []).append(label)
+            continue
+        shown = excerpt("none" if value in ({}, [], "") else plain(value), _MOST_CHARACTERS)
+        found.append(f"{label}{' ' if len(shown) > _SHORT else NBSP}{shown}")
+    found += [f"see {place} for: {listed(labels)}" for place, labels in elsewhere.items()]
     return "; ".join(found)
+
+
+def _where_it_is_whole(value: Json) -> str:
+    """Return where a reader finds a value that is too nested for a sentence; empty if it is not."""
+    within = value.values() if isinstance(value, Mapping) else value
+    if not isinstance(value, str) and isinstance(within, Iterable):
+        return "data.json" if any(isinstance(item, Mapping) for item in within) else ""
+    if isinstance(value, str) and value.startswith('{"'):
+        return "the corpus’s manifest"
+    return ""
+
+
+def not_checked(facts: DataFacts) -> dict[str, str]:
+    """Return, by domain whose source says the language of its prose, a sentence that says so."""
+    config = facts.manifest.config
+    rest = (
+        "a document without one is identified" if config.language else "no language is identified"
+    )
+    return {
+        domain: f"Labels as the source says in its column “{visible(column)}”; not checked by the "
+        f"model, and no score applies to them ({rest})."
+        for domain, column in config.labelled_by_source.items()
+    }
 
 
 def share_of(part: float, whole: float) -> str:
