@@ -147,7 +147,8 @@ def test_build_data_gives_the_registered_corpus_and_its_report(registered_lab: L
     (registered,) = registered_lab.bodies("registration")
     assert built.manifest.fingerprint == registered.data.manifest
     assert account(built.manifest) == registered.data.account
-    assert built.page == registered_lab.root / "reports" / "data" / "tiny-v1" / "data.html"
+    folder = f"tiny-v1-{built.manifest.fingerprint.removeprefix('sha256:')[:8]}"
+    assert built.page == registered_lab.root / "reports" / "data" / folder / "data.html"
     assert json.loads(built.plain.read_text("utf-8"))["fingerprint"] == registered.data.manifest
     assert set(said) == {"corpus"}
 
