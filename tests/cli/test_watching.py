@@ -24,7 +24,18 @@ def values(lab: LabFolder) -> set[str]:
 
 
 def told(text: str, lab: LabFolder) -> set[str]:
-    return {value for value in values(lab) if value in text or value[:-1] in text}
+    """Return the values that a number of the text begins with, to three decimals or more.
+
+    The end of a longer number tells nothing: a time of 1796079183.519 seconds is no loss of 3.519.
+    """
+    return {v for v in values(lab) if re.search(rf"(?<![\d.]){re.escape(v[:-1])}", text)}
+
+
+def test_told_finds_a_value_wherever_a_number_begins_with_it(finished_lab: LabFolder) -> None:
+    value = min(values(finished_lab))
+    for text in (value, value[:-1], f"-{value}", f'"loss": {value}71', f"bpb={value}"):
+        assert value in told(text, finished_lab), text
+    assert told(f"179607918{value}", finished_lab) == set()
 
 
 def test_health_fits_80_columns_and_tells_no_outcome(
