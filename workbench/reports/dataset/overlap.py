@@ -4,11 +4,11 @@ from workbench.data.config import SEALED
 from workbench.data.manifest import Contamination, Overlap
 from workbench.reports.blocks import Block, Folded, Row, Section, lines, say, section, table
 from workbench.reports.dataset.facts import DataFacts
-from workbench.reports.dataset.removals import EXCERPT
+from workbench.reports.dataset.removals import sample_row
 from workbench.reports.dataset.wording import share_of
 from workbench.reports.narrative import clause, line
 from workbench.reports.quantities import count, percent
-from workbench.reports.untrusted import excerpt, visible
+from workbench.reports.untrusted import visible
 
 _COLUMNS = (
     *("Set", "When", "Documents", "N-grams", "Found", "Share", "Touched", "Contaminated"),
@@ -117,16 +117,7 @@ def set_title(name: str) -> str:
 def _samples(found: Contamination) -> list[Block]:
     blocks: list[Block] = []
     for name, overlap in sorted(found.sets.items()):
-        rows = [
-            Row(
-                cells=(
-                    excerpt(sample.id, 120) or "not shown",
-                    excerpt(sample.why, 200),
-                    excerpt(sample.excerpt, EXCERPT),
-                )
-            )
-            for sample in overlap.samples
-        ]
+        rows = [sample_row(sample) for sample in overlap.samples]
         block = table(
             f"Training documents that overlap most with {set_title(name)}.",
             ["Training document", "Overlap", "How it begins"],

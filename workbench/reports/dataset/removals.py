@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from workbench.data.account import most_frequent
+from workbench.data.manifest import Sample
 from workbench.reports.blocks import (
     Block,
     Folded,
@@ -170,6 +171,12 @@ def _told(stage: StageFacts, facts: DataFacts) -> list[Line]:
     return [*found, line("Key", clause("", code=stage.key))]
 
 
+def sample_row(sample: Sample) -> Row:
+    """Return identity, evidence and beginning of a sampled document."""
+    name = excerpt(sample.id, 120) or "not shown"
+    return Row(cells=(name, excerpt(sample.why, 200), excerpt(sample.excerpt, EXCERPT)))
+
+
 def rejects_section(facts: DataFacts) -> Section:
     """Return the sampled rejects of each stage and domain, folded."""
     blocks: list[Block] = [
@@ -181,16 +188,7 @@ def rejects_section(facts: DataFacts) -> Section:
     ]
     for stage in facts.stages:
         for domain in stage.domains:
-            shown = [
-                Row(
-                    cells=(
-                        excerpt(sample.id, 120) or "not shown",
-                        excerpt(sample.why, 200),
-                        excerpt(sample.excerpt, EXCERPT),
-                    )
-                )
-                for sample in domain.samples
-            ]
+            shown = [sample_row(sample) for sample in domain.samples]
             found = table(
                 f"{title(stage.name)}, {domain.domain}.",
                 ["Document", "Why it was left out", "How it begins"],
