@@ -11,7 +11,6 @@ from workbench.data.serving.draws import DomainDraws
 from workbench.data.serving.weights import (
     DecaySchedule,
     WindowWeights,
-    document_weights,
     num_windows,
     window_bounds,
 )
@@ -71,12 +70,6 @@ def test_rows_that_do_not_begin_at_the_first_token_are_refused() -> None:
     rows["start"] += 1
     with pytest.raises(ValueError, match="do not cover"):
         WindowWeights(rows, num_tokens=11, seq_len=4, steepest=0.99)
-
-
-def test_document_weights_are_those_of_the_formula() -> None:
-    ranks = np.array([0.0, 0.25, 1.0])
-    expected = [0.992**100, 0.992**75, 1.0]
-    assert document_weights(ranks, 0.992).tolist() == pytest.approx(expected)
 
 
 def test_decay_is_linear_from_the_first_to_the_last_step() -> None:

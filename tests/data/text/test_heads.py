@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.data.text.heads import WordCounts, ranks, weighted_head, weights
+from workbench.data.document_weights import document_weights
+from workbench.data.text.heads import WordCounts, ranks, weighted_head
 from workbench.data.text.words import words
 
 TEXTS = st.lists(st.text(alphabet="abcde ", max_size=30), max_size=12)
@@ -135,18 +136,6 @@ def test_ranks_are_the_share_of_documents_with_lower_entropy(values: list[int]) 
     assert found == pytest.approx(expected)
 
 
-def test_weights_fall_with_the_rank_by_the_power_of_the_decay() -> None:
-    rank = np.array([0, 0.5, 1], dtype=np.float32)
-    assert weights(rank, 0.992) == pytest.approx([0.992**100, 0.992**50, 1])
-    assert weights(rank, 1).tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize("decay", [0, -0.5, 1.001, math.nan])
-def test_weights_decay_outside_its_range_is_refused(decay: float) -> None:
-    with pytest.raises(ValueError, match="decay is"):
-        weights(np.zeros(1, dtype=np.float32), decay)
-
-
 def test_weighted_head_is_the_expectation_of_drawn_documents() -> None:
     texts = zipf_texts(200)
     counts = counted(texts)
@@ -156,7 +145,7 @@ def test_weighted_head_is_the_expectation_of_drawn_documents() -> None:
     share = {d: weighted_head(rank, num_words, num_head, decay=d) for d in (1, 0.999, 0.95)}
     assert share[1] == pytest.approx(counts.head(50).share)
     assert share[0.95] < share[0.999] < share[1]
-    drawn = random.Random(0).choices(range(200), weights(rank, 0.95).tolist(), k=20_000)
+    drawn = random.Random(0).choices(range(200), document_weights(rank, 0.95).tolist(), k=20_000)
     realised = num_head[drawn].sum() / num_words[drawn].sum()
     assert share[0.95] == pytest.approx(realised, rel=0.01)
 

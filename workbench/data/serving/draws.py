@@ -5,7 +5,8 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.data.serving.weights import Decay, WindowWeights
+from workbench.data.document_weights import Decay
+from workbench.data.serving.weights import WindowWeights
 
 _ORDER = "stream/v1"
 """Part of every order: a change would reorder runs that are resumed after an upgrade."""

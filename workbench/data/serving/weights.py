@@ -7,12 +7,13 @@ and test text is never weighted.
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_STEEPNESS = 100
+from workbench.data.document_weights import Decay, document_weights
+
 _BLOCK = 1 << 16
 
 
@@ -38,16 +39,6 @@ class DecaySchedule:
     def steepest(self) -> float:
         """The smallest decay of the run, at which the weights differ most."""
         return min(self.first, self.last)
-
-
-Decay: TypeAlias = float | NDArray[np.float64]
-"""One for all, or one each."""
-
-
-def document_weights(rank: NDArray[np.floating], decay: Decay) -> NDArray[np.float64]:
-    """Return ``decay ** (100 · (1 - rank))``."""
-    exponent = _STEEPNESS * (1.0 - np.asarray(rank, dtype=np.float64))
-    return np.asarray(np.exp(exponent * np.log(decay)), dtype=np.float64)
 
 
 class WindowWeights:

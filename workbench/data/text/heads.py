@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from workbench.data.document_weights import document_weights
 from workbench.data.manifest import WordHead
 from workbench.data.text.words import words
 
@@ -148,19 +149,6 @@ def ranks(entropies: NDArray[np.float32]) -> NDArray[np.float32]:
     return ((placed - 1) / len(entropies)).astype(np.float32)
 
 
-def weights(rank: NDArray[np.float32], decay: float) -> NDArray[np.float64]:
-    """Return each document's relative probability of being drawn: decay^(100 (1 - rank)).
-
-    1 at rank 1, and decay^100 for the document with the least entropy.
-
-    Raises:
-        ValueError: a decay outside 0 < decay <= 1.
-    """
-    if not 0 < decay <= 1:
-        raise ValueError(f"decay is {decay}, it must be above 0 and at most 1")
-    return decay ** (100 * (1 - rank.astype(np.float64)))
-
-
 def weighted_head(
     rank: NDArray[np.float32],
     num_words: NDArray[np.int64],
@@ -168,7 +156,7 @@ def weighted_head(
     *,
     decay: float,
 ) -> float:
-    """Return the head's expected share of the words when documents are drawn with `weights`.
+    """Return the head's expected share of the words when documents are drawn by their weights.
 
     The head are the most frequent words of the domain's training text, the same at every decay.
 
@@ -178,6 +166,6 @@ def weighted_head(
         num_head: of them, in the head.
         decay: of the weights; at 1 all documents are drawn alike.
     """
-    drawn = weights(rank, decay)
+    drawn = document_weights(rank, decay)
     total = float(drawn @ num_words)
     return float(drawn @ num_head) / total if total else 0.0
