@@ -39,7 +39,7 @@ from workbench.data.corpus import (
     deciding_libraries,
     read_corpus,
 )
-from workbench.data.filters.contamination import contamination_of, ngram_index, write_ngrams
+from workbench.data.filters.contamination import contamination_of
 from workbench.data.manifest import (
     DOCUMENTS_NAME,
     FORMAT,
@@ -54,9 +54,7 @@ from workbench.data.manifest import (
 )
 from workbench.data.planned import (
     PlannedStage,
-    named_texts,
     planned_stages,
-    split_of_row,
 )
 from workbench.data.splits import is_sealed
 from workbench.data.text.builtin import text_versions
@@ -163,6 +161,8 @@ class _Filtered:
     table: Table
     accounts: dict[str, DomainRead]
     records: list[StageRecord]
+    result: Path
+    """Folder of the last stage's."""
 
     @property
     def key(self) -> str:
@@ -194,7 +194,7 @@ class _Building:
         table = filtered.table
         splits = split_rows(table, self._config, filtered.records)
         measured = self._measured(filtered, splits["train"], progress)
-        shutil.copyfile(measured / NGRAMS_NAME, work / NGRAMS_NAME)
+        shutil.copyfile(filtered.result / NGRAMS_NAME, work / NGRAMS_NAME)
         measures = read_measures(measured, table.domains)
         progress("training the tokenizer", _TOKENIZER_BEGINS)
         tokenizer = trained_tokenizer(table, splits["train"], self._config)
@@ -250,22 +250,16 @@ class _Building:
         for place, part in enumerate(planned):
             begin = _READ_ENDS + place * width
             told = progress.part(begin, begin + width)
-            records.append(self._stage(part, table, records[-1].key, told))
+            record, read = self._stage(part, table, records[-1].key, told)
+            records.append(record)
             refuse_empty(table, records)
-        return _Filtered(table=table, accounts=accounts, records=records)
+        return _Filtered(table=table, accounts=accounts, records=records, result=read)
 
     def _measured(self, filtered: _Filtered, train: Split, progress: _Rising) -> Path:
         told = partial(progress.part(_STAGES_END, _TOKENIZER_BEGINS), "measuring words")
 
         def make(folder: Path) -> None:
             told(0.0)
-            index = ngram_index(
-                self._config.contamination,
-                filtered.table,
-                split_of_row=partial(split_of_row, self._config),
-                read_reference=named_texts(self._config, self._root),
-            )
-            write_ngrams(index, folder)
             write_measures(filtered.table, train, folder, told)
 
         settings = {"splits": self._config.splits.model_dump(mode="json"), "version": 1}
@@ -273,18 +267,16 @@ class _Building:
 
     def _stage(
         self, planned: PlannedStage, table: Table, previous: str, progress: Progress
-    ) -> StageRecord:
+    ) -> tuple[StageRecord, Path]:
         stage = planned.stage
         settings = planned.settings(self._root)
         key = stage_key(previous, stage.name, settings)
         told = partial(progress, stage.name.replace("_", " "))
         make = partial(apply_stage, stage, table, key=key, settings=settings, progress=told)
-        return take_result(
-            table,
-            self._result(stage.name, key, make),
-            max_share_lost=stage.max_share_lost,
-            is_sealed=self._is_sealed,
-        )
+        folder = self._result(stage.name, key, make)
+        limit = stage.max_share_lost
+        record = take_result(table, folder, max_share_lost=limit, is_sealed=self._is_sealed)
+        return record, folder
 
     def _domains(self, filtered: _Filtered, encoded: Encoded) -> dict[str, Json]:
         found: dict[str, Json] = {}

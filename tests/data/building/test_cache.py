@@ -58,7 +58,7 @@ def test_result_that_was_damaged_is_made_again(cache: StageCache) -> None:
         lambda: (folder / "contents.json").write_text("[]"),
         lambda: (folder / "contents.json").write_text(json.dumps({"key": KEY})),
         lambda: (folder / "contents.json").write_text(contents.replace(KEY, OTHER)),
-        lambda: (folder / "contents.json").write_text(contents.replace("stage/v2", "stage/v1")),
+        lambda: (folder / "contents.json").write_text(contents.replace("stage/v3", "stage/v1")),
     ]
     for number, damage in enumerate(damages):
         damage()

@@ -27,6 +27,7 @@ class Listed:
     name: StageName = "quality"
 
     max_share_lost: float | None = None
+    keeps = ("found.bin",)
 
     def __init__(self, listed: list[Rejected]) -> None:
         self._listed = listed
@@ -38,6 +39,7 @@ class Listed:
         self, table: Table, *, work: Path, progress: Callable[[float], None]
     ) -> Iterator[Rejected]:
         (work / "scratch.bin").write_bytes(b"0")
+        (work / "found.bin").write_bytes(b"1")
         table.label("docs", 1, "en")
         yield from self._listed
         assert table.num_kept("code") == 50  # nothing is left out before the end
@@ -71,6 +73,8 @@ def test_stage_is_counted_sampled_and_taken_from_its_folder(tmp_path: Path) -> N
     folder = applied(Listed(every_second()), table, tmp_path / "stage")
     assert table.num_kept("code") == 50
     assert not any(path.is_dir() for path in folder.iterdir())
+    assert not (folder / "scratch.bin").exists()
+    assert (folder / "found.bin").read_bytes() == b"1"
     record = taken(table, folder)
     assert [row.number for row in table.rows("code")] == list(range(1, 50, 2))
     assert table.language("docs", 1) == "en"

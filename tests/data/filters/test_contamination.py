@@ -16,10 +16,9 @@ from workbench.data.filters.contamination import (
     ContaminationStage,
     contamination_of,
     ngram_index,
-    write_ngrams,
 )
 from workbench.data.filters.ngram_finder import finder_of
-from workbench.data.filters.ngram_index import read_index, set_overlaps
+from workbench.data.filters.ngram_index import read_index, set_overlaps, write_index
 from workbench.data.manifest import Contamination, StageRecord
 from workbench.data.splits import Split
 from workbench.data.text.dedup import content_digest
@@ -406,7 +405,7 @@ def test_index_file_reads_back_as_it_was_and_holds_no_text(planted: Rows, tmp_pa
     )
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        write_ngrams(index, tmp_path / folder)
+        write_index(index, tmp_path / folder / "ngrams.npz")
     path = tmp_path / "a" / "ngrams.npz"
     assert path.read_bytes() == (tmp_path / "b" / "ngrams.npz").read_bytes()
     assert b"word1" not in path.read_bytes()

@@ -16,7 +16,7 @@ from workbench.errors import StoreUnavailableError
 
 _BUILDING = ".building-"
 _CONTENTS = "contents.json"
-_FORMAT = "stage/v2"
+_FORMAT = "stage/v3"
 """Of what the stages write; a result of another is made again."""
 _LEAST_FREE = 1 << 16
 _MOST_RESULTS = 8

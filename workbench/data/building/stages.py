@@ -55,6 +55,10 @@ class Stage(Protocol):
     def max_share_lost(self) -> float | None:
         """A source that loses more of its bytes than this stops the build."""
 
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """Files of the scratch folder that stay with the result."""
+
     def settings(self) -> dict[str, Json]:
         """Return what decides the result: thresholds, seeds, versions of libraries and models."""
 
@@ -65,7 +69,7 @@ class Stage(Protocol):
 
         Args:
             table: what the stages before kept; languages may be set.
-            work: an empty folder for scratch files, removed afterwards.
+            work: an empty folder for scratch files, removed afterwards but for ``keeps``.
             progress: told the share done, 0 to 1.
         """
 
@@ -92,6 +96,8 @@ def apply_stage(
     with tempfile.TemporaryDirectory(dir=folder) as work:
         for rejected in stage.rejects(table, work=Path(work), progress=progress):
             tallies[rejected.domain].add(rejected)
+        for name in stage.keeps:
+            Path(work, name).rename(folder / name)
     record = StageRecord(
         name=stage.name,
         key=key,

@@ -89,11 +89,6 @@ def _nobody(_identity: str) -> None:
     pass
 
 
-def write_ngrams(index: NgramIndex, folder: Path) -> None:
-    """Write a corpus's ``ngrams.npz``."""
-    write_index(index, folder / NGRAMS_NAME)
-
-
 def contamination_of(record: StageRecord) -> Contamination:
     """Return the result that a record of the stage holds."""
     return Contamination.model_validate(record.findings[_FINDINGS])
@@ -103,6 +98,7 @@ class ContaminationStage:
     """Looks for the n-grams of evaluation sets in the training split."""
 
     name: StageName = "contamination"
+    keeps = (NGRAMS_NAME,)
 
     def __init__(
         self,
@@ -157,6 +153,7 @@ class ContaminationStage:
                 read_reference=self._read_reference,
                 tell=identities.add,
             )
+            write_index(index, work / NGRAMS_NAME)
             progress(0.1)
             tally = _Tally(index, self._config)
             for place, hits in self._scanned(table, index, work, progress):

@@ -108,6 +108,7 @@ class LanguageStage:
     """
 
     name: StageName = "language"
+    keeps = ()
 
     def __init__(
         self, config: LanguageConfig | None, *, holds: Mapping[str, Content], workers: Workers

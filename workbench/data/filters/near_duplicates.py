@@ -43,6 +43,7 @@ class NearDuplicateStage:
     """
 
     name: StageName = "near_duplicates"
+    keeps = ()
 
     def __init__(self, config: NearDuplicateConfig, *, workers: Workers) -> None:
         """Raises InvalidFileError where the hashes are too few for threshold and detection."""

@@ -60,6 +60,7 @@ class QualityStage:
     """
 
     name: StageName = "quality"
+    keeps = ()
 
     def __init__(
         self,
