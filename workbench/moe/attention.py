@@ -10,6 +10,10 @@ from torch.nn import functional
 
 from workbench.moe.attention_logits import LogitWatch, scale_logits
 from workbench.moe.config import ModelConfig, RecomputePolicy
+from workbench.moe.documents import Documents
+from workbench.moe.native import library
+from workbench.moe.native.attention import mixed_values, rotated
+from workbench.moe.native.norms import rms_norm
 from workbench.moe.recompute import attention_result
 
 NORM_EPS = 1e-6
@@ -21,9 +25,13 @@ class RMSNorm(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
+        self.compiled = False
+        """Whether a pass in bf16 on a CPU takes the compiled kernel."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the normalised tensor in the data type of the input."""
+        if self.compiled and x.dtype == torch.float32 and library.applies(x):
+            return rms_norm(x, self.weight, NORM_EPS)
         return functional.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), NORM_EPS)
 
 
@@ -45,37 +53,42 @@ class Attention(nn.Module):
         self.key_norm = RMSNorm(self.head_dim) if config.qk_norm else nn.Identity()
         self.watch: LogitWatch | None = None
         """Sees the queries and keys of every training pass where it is set."""
+        self.compiled = False
+        """Whether a pass in bf16 on a CPU takes the compiled kernels."""
 
     def forward(
-        self, x_BTD: Tensor, rotation: "Rotation", visible_B1TT: Tensor | None = None
+        self, x_BTD: Tensor, rotation: "Rotation", documents: Documents | None = None
     ) -> Tensor:
         """Return the attention output, [B, T, D].
 
         Args:
             x_BTD: the sub-layer's input.
             rotation: the positions; only their differences matter.
-            visible_B1TT: of `visible_positions`; None lets each position see all before it.
+            documents: attention stays within each; None lets a position see all before it.
         """
-        mixed_BTM = attention_result(self.recompute, self.mixed, x_BTD, rotation, visible_B1TT)
+        mixed_BTM = attention_result(self.recompute, self.mixed, x_BTD, rotation, documents)
         return functional.linear(mixed_BTM, self.output)
 
     def mixed(
-        self, x_BTD: Tensor, rotation: "Rotation", visible_B1TT: Tensor | None = None
+        self, x_BTD: Tensor, rotation: "Rotation", documents: Documents | None = None
     ) -> Tensor:
         """Return the heads' mixed values, [B, T, H·C], before the output matrix."""
         q_BTHC = functional.linear(x_BTD, self.query).unflatten(-1, (self.num_heads, -1))
         k_BTGC = functional.linear(x_BTD, self.key).unflatten(-1, (self.num_kv_heads, -1))
         v_BTGC = functional.linear(x_BTD, self.value).unflatten(-1, (self.num_kv_heads, -1))
-        q_BTHC = rotation(self.query_norm(q_BTHC))
-        k_BTGC = rotation(self.key_norm(k_BTGC))
+        compiled = self.compiled and library.applies(q_BTHC)
+        q_BTHC = _placed(q_BTHC, self.query_norm, rotation, compiled)
+        k_BTGC = _placed(k_BTGC, self.key_norm, rotation, compiled)
         if self.watch is not None and self.training:
-            self.watch.observe(q_BTHC, k_BTGC, visible_B1TT)
+            self.watch.observe(q_BTHC, k_BTGC, documents)
+        if compiled:
+            return mixed_values(q_BTHC, k_BTGC, v_BTGC, None if documents is None else documents.segments_BT)
         mixed_BHTC = functional.scaled_dot_product_attention(
             q_BTHC.transpose(1, 2),
             k_BTGC.transpose(1, 2),
             v_BTGC.transpose(1, 2),
-            attn_mask=visible_B1TT,
-            is_causal=visible_B1TT is None,
+            attn_mask=None if documents is None else documents.visible_B1TT,
+            is_causal=documents is None,
             enable_gqa=self.num_heads != self.num_kv_heads,
         )
         return mixed_BHTC.transpose(1, 2).flatten(2)
@@ -85,10 +98,14 @@ class Attention(nn.Module):
         scale_logits(self.query, self.key, factor_H, self.num_kv_heads)
 
 
-def visible_positions(segments_BT: Tensor) -> Tensor:
-    """Return where a position (row) sees another (column): not later, and of its own segment."""
-    same_BTT = segments_BT.unsqueeze(2) == segments_BT.unsqueeze(1)
-    return same_BTT.tril().unsqueeze(1)
+def _placed(x_BTHC: Tensor, norm: nn.Module, rotation: "Rotation", compiled: bool) -> Tensor:
+    if not compiled:
+        rotated_BTHC: Tensor = rotation(norm(x_BTHC))
+        return rotated_BTHC
+    length = x_BTHC.shape[1]
+    weight = norm.weight if isinstance(norm, RMSNorm) else None
+    cos_TC, sin_TC = rotation.cos_TC[:length], rotation.sin_TC[:length]
+    return rotated(x_BTHC, weight, cos_TC, sin_TC, NORM_EPS)
 
 
 class Rotation(nn.Module):

@@ -13,6 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from workbench.moe.documents import Documents
+
 
 class WatchedAttention(Protocol):
     """An attention whose logits can be watched and scaled, whatever its weights are."""
@@ -39,14 +41,15 @@ class LogitWatch:
         self.largest_H = None
 
     @torch.no_grad()
-    def observe(self, q_BTHC: Tensor, k_BTGC: Tensor, visible_B1TT: Tensor | None) -> None:
+    def observe(self, q_BTHC: Tensor, k_BTGC: Tensor, documents: Documents | None) -> None:
         """Take the queries and keys of a pass, as they are multiplied: normed and rotated.
 
         Args:
             q_BTHC: the queries.
             k_BTGC: the keys; query head h reads key head h // (H / G).
-            visible_B1TT: which keys (columns) a query (row) sees; None is causal.
+            documents: attention stays within each; None is causal.
         """
+        visible_B1TT = None if documents is None else documents.visible_B1TT
         largest_H = largest_logits(q_BTHC, k_BTGC, visible_B1TT)
         if self.largest_H is not None:
             largest_H = torch.maximum(largest_H, self.largest_H)

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.moe.capacity import Slots
+from workbench.moe.native import library
+from workbench.moe.native.experts import mixed_experts, plan
 from workbench.moe.router import Routing
 
 
@@ -65,6 +67,8 @@ class Experts(nn.Module):
         self.down = nn.Parameter(torch.zeros(num_experts, d_model, d_expert))
         self.product = grouped_linear
         """Of a training pass; an evaluation's is always `grouped_linear`."""
+        self.compiled = False
+        """Whether a pass in bf16 on a CPU takes the compiled kernels."""
 
     def forward(self, x_ND: Tensor, routing: Routing) -> Tensor:
         """Return the weighted sum of the chosen experts' outputs, [N, D].
@@ -73,17 +77,21 @@ class Experts(nn.Module):
         nothing to it.
         """
         slots, top_k = routing.slots, routing.chosen_NK.shape[1]
-        plan = (
+        if self.compiled and self.product is grouped_linear and library.applies(x_ND):
+            kept_M = None if slots is None else slots.has_place_M
+            rows = plan(routing.chosen_NK, self.num_experts, kept_M)
+            return mixed_experts(x_ND, routing.weights_NK, rows, self.gate, self.up, self.down)
+        places = (
             dispatch(routing.chosen_NK, self.num_experts)
             if slots is None
             else dispatch_within(slots, self.num_experts, top_k)
         )
-        x_MD = _gather(x_ND, plan)
+        x_MD = _gather(x_ND, places)
         product = self.product if self.training else grouped_linear
-        gate_MF = product(x_MD, self.gate, plan.ends_E)
-        up_MF = product(x_MD, self.up, plan.ends_E)
-        y_MD = product(functional.silu(gate_MF) * up_MF, self.down, plan.ends_E)
-        y_NKD = _restore(y_MD, plan).unflatten(0, (-1, plan.top_k))
+        gate_MF = product(x_MD, self.gate, places.ends_E)
+        up_MF = product(x_MD, self.up, places.ends_E)
+        y_MD = product(functional.silu(gate_MF) * up_MF, self.down, places.ends_E)
+        y_NKD = _restore(y_MD, places).unflatten(0, (-1, places.top_k))
         weighted_NKD: Tensor = y_NKD * routing.weights_NK.to(y_NKD.dtype).unsqueeze(-1)
         return weighted_NKD.sum(1)
 

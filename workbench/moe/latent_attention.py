@@ -12,6 +12,9 @@ from torch.nn import functional
 from workbench.moe.attention import RMSNorm, Rotation
 from workbench.moe.attention_logits import LogitWatch
 from workbench.moe.config import ModelConfig, RecomputePolicy
+from workbench.moe.documents import Documents
+from workbench.moe.native import library
+from workbench.moe.native.attention import mixed_values
 from workbench.moe.recompute import attention_result
 
 
@@ -52,16 +55,18 @@ class LatentAttention(nn.Module):
         self.output = nn.Parameter(torch.zeros(config.d_model, rows * widths.v_head_dim))
         self.watch: LogitWatch | None = None
         """Sees the queries and keys of every training pass where it is set."""
+        self.compiled = False
+        """Whether a pass in bf16 on a CPU takes the compiled kernels."""
 
     def forward(
-        self, x_BTD: Tensor, rotation: Rotation, visible_B1TT: Tensor | None = None
+        self, x_BTD: Tensor, rotation: Rotation, documents: Documents | None = None
     ) -> Tensor:
         """Return the attention output, [B, T, D]; arguments as of `workbench.moe.attention`."""
-        mixed_BTM = attention_result(self.recompute, self.mixed, x_BTD, rotation, visible_B1TT)
+        mixed_BTM = attention_result(self.recompute, self.mixed, x_BTD, rotation, documents)
         return functional.linear(mixed_BTM, self.output)
 
     def mixed(
-        self, x_BTD: Tensor, rotation: Rotation, visible_B1TT: Tensor | None = None
+        self, x_BTD: Tensor, rotation: Rotation, documents: Documents | None = None
     ) -> Tensor:
         """Return the heads' mixed values, [B, T, H·V], before the output matrix."""
         q_BTHC = self._queries(x_BTD, rotation)
@@ -73,10 +78,16 @@ class LatentAttention(nn.Module):
         nope_BTHN = functional.linear(latent_BTR, self.key_up).unflatten(-1, (self.num_heads, -1))
         k_BTHC = torch.cat((nope_BTHN, rope_BT1P.expand(-1, -1, self.num_heads, -1)), dim=-1)
         if self.watch is not None and self.training:
-            self.watch.observe(q_BTHC, k_BTHC, visible_B1TT)
+            self.watch.observe(q_BTHC, k_BTHC, documents)
         v_BTHV = functional.linear(latent_BTR, self.value_up).unflatten(-1, (self.num_heads, -1))
+        if self.compiled and library.applies(q_BTHC):
+            segments_BT = None if documents is None else documents.segments_BT
+            return mixed_values(q_BTHC, k_BTHC, v_BTHV, segments_BT)
         mixed_BHTV = _attention(
-            q_BTHC.transpose(1, 2), k_BTHC.transpose(1, 2), v_BTHV.transpose(1, 2), visible_B1TT
+            q_BTHC.transpose(1, 2),
+            k_BTHC.transpose(1, 2),
+            v_BTHV.transpose(1, 2),
+            None if documents is None else documents.visible_B1TT,
         )
         return mixed_BHTV.transpose(1, 2).flatten(2)
 

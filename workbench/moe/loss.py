@@ -8,13 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from workbench.moe.native import library
+from workbench.moe.native.head import summed_nats_with_gradients
+
 _CHUNK_VALUES = 2**20
 """Logits of one chunk: small enough to stay in a processor's cache, large enough to multiply."""
 _MIN_ROWS = 64
 
 
 def summed_nats(
-    hidden_ND: Tensor, head_VD: Tensor, targets_N: Tensor, mask_N: Tensor | None = None
+    hidden_ND: Tensor,
+    head_VD: Tensor,
+    targets_N: Tensor,
+    mask_N: Tensor | None = None,
+    *,
+    compiled: bool = False,
 ) -> Tensor:
     """Return the cross-entropy summed over the counted tokens, a scalar in fp32 nats.
 
@@ -27,8 +35,12 @@ def summed_nats(
         head_VD: the output embedding.
         targets_N: the token that follows each position, int64.
         mask_N: True where a target counts; None when all do.
+        compiled: whether a pass in bf16 on a CPU takes the compiled kernel.
     """
     assert hidden_ND.shape[0] == targets_N.shape[0], (hidden_ND.shape, targets_N.shape)  # noqa: S101
+    if compiled and library.applies(hidden_ND) and len(head_VD) % 2 == 0:
+        summed: Tensor = _Compiled.apply(hidden_ND.float(), head_VD, targets_N, mask_N)  # type: ignore[no-untyped-call]
+        return summed
     total: Tensor = _SummedNats.apply(hidden_ND, head_VD, targets_N, mask_N)  # type: ignore[no-untyped-call]
     return total
 
@@ -68,6 +80,24 @@ class _SummedNats(torch.autograd.Function):
                 grad_hidden.copy_(torch.mm(grad_RV, head))
                 grad_head_VD += torch.mm(grad_RV.t(), hidden)
         ctx.save_for_backward(grad_hidden_ND, grad_head_VD)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        grad_hidden_ND, grad_head_VD = ctx.saved_tensors
+        return grad_hidden_ND * grad, grad_head_VD * grad, None, None
+
+
+class _Compiled(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_ND: Tensor, head_VD: Tensor, targets_N: Tensor, mask_N: Tensor | None
+    ) -> Tensor:
+        weight_N = None if mask_N is None else mask_N.float().contiguous()
+        total, *gradients = summed_nats_with_gradients(
+            hidden_ND.contiguous(), head_VD.contiguous(), targets_N.contiguous(), weight_N
+        )
+        ctx.save_for_backward(*gradients)
         return total
 
     @staticmethod

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.moe.attention import Attention, RMSNorm, Rotation, visible_positions
+from workbench.moe.attention import Attention, RMSNorm, Rotation
 from workbench.moe.config import ModelConfig, RecomputePolicy
+from workbench.moe.documents import Documents
 from workbench.moe.experts import Experts, SharedExperts
 from workbench.moe.latent_attention import LatentAttention
 from workbench.moe.recompute import layer_result
@@ -70,15 +71,15 @@ class Layer(nn.Module):
         x_BTD: Tensor,
         rotation: Rotation,
         mask_N: Tensor | None,
-        visible_B1TT: Tensor | None,
+        documents: Documents | None,
         turn: Turn | None = None,
     ) -> tuple[Tensor, Routing]:
         """Return the residual stream after the layer and its routing."""
         if self.reordered:
-            x_BTD = x_BTD + self.attention_norm(self.attention(x_BTD, rotation, visible_B1TT))
+            x_BTD = x_BTD + self.attention_norm(self.attention(x_BTD, rotation, documents))
             y_BTD, routing = self._experts(x_BTD, mask_N, turn)
             return x_BTD + self.experts_norm(y_BTD), routing
-        x_BTD = x_BTD + self.attention(self.attention_norm(x_BTD), rotation, visible_B1TT)
+        x_BTD = x_BTD + self.attention(self.attention_norm(x_BTD), rotation, documents)
         y_BTD, routing = self._experts(self.experts_norm(x_BTD), mask_N, turn)
         return x_BTD + y_BTD, routing
 
@@ -125,6 +126,16 @@ class MoEDecoder(nn.Module):
             if isinstance(module, Attention | LatentAttention):
                 module.recompute = policy
 
+    def set_compiled(self, compiled: bool) -> None:
+        """Choose whether a pass in bf16 on a CPU takes the compiled kernels.
+
+        They round less often than the same pass without them, so that results differ in their last
+        bits; whatever the number of threads, they repeat to the bit.
+        """
+        for module in self.modules():
+            if isinstance(module, Attention | LatentAttention | Experts | RMSNorm):
+                module.compiled = compiled
+
     def forward(
         self,
         tokens_BT: Tensor,
@@ -160,12 +171,12 @@ class MoEDecoder(nn.Module):
         """
         assert tokens_BT.shape[1] <= self.config.max_seq_len, tokens_BT.shape  # noqa: S101
         mask_N = None if mask_BT is None else mask_BT.flatten()
-        visible_B1TT = None if segments_BT is None else visible_positions(segments_BT)
+        documents = None if segments_BT is None else Documents(segments_BT)
         x_BTD = functional.embedding(tokens_BT, self.embedding)
         routing: list[Routing] = []
         for layer in self.layers:
             x_BTD, decided = layer_result(
-                self.recompute, layer, x_BTD, self.rotation, mask_N, visible_B1TT, turn
+                self.recompute, layer, x_BTD, self.rotation, mask_N, documents, turn
             )
             routing.append(decided)
         return HiddenOutput(hidden_BTD=self.final_norm(x_BTD), routing=tuple(routing))

@@ -82,4 +82,5 @@ def _recomputed(
 def _operators(names: Sequence[str]) -> list[Any]:
     """Return the operators of these names that this version of torch has."""
     found = [getattr(torch.ops.aten, name, None) for name in names]
+    found += [torch.ops.workbench.attention, torch.ops.workbench.experts]
     return [packet.default for packet in found if packet is not None]

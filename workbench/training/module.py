@@ -21,6 +21,7 @@ from workbench.moe.router import Routing, Turn
 from workbench.training.balancing import RouterBalance
 from workbench.training.clipping import Clipper
 from workbench.training.config import FreezablePart, RunConfig
+from workbench.training.kernels import kernels_of
 from workbench.training.optimizers import (
     build_optimizer,
     freeze,
@@ -46,8 +47,8 @@ class RunIdentity:
     """Fingerprint of the corpus."""
 
     def plain(self) -> dict[str, Any]:
-        """Return plain values; saving and recomputing are operation, not identity."""
-        config = self.config.model_dump(mode="json", exclude={"checkpoint", "recompute"})
+        """Return plain values; saving, recomputing and kernels are operation."""
+        config = self.config.model_dump(mode="json", exclude={"checkpoint", "recompute", "kernels"})
         return {**config, "seed": str(self.seed), "corpus": self.corpus}
 
 
@@ -114,6 +115,8 @@ class PretrainModule(LightningModule):
         self.model = model
         if identity.config.recompute != "none":
             model.set_recompute(identity.config.recompute)
+        self.kernels = kernels_of(identity.config)
+        model.set_compiled(self.kernels.compiled)
         self.identity = identity
         self.done = 0
         """Steps done."""
@@ -246,6 +249,7 @@ class PretrainModule(LightningModule):
             self.model.output_embedding,
             tokens_BT[:, 1:].flatten(),
             None if mask_BT is None else mask_BT.flatten(),
+            compiled=self.kernels.compiled,
         )
         loss = nats / num_targets
         penalty = self.balance.penalty(
