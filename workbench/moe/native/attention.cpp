@@ -60,6 +60,19 @@ void hide(const Shape& shape, int64_t b, int64_t query, int64_t key, float* scor
   }
 }
 
+// The same of scores [keys, queries], 64 of each.
+void hide_transposed(const Shape& shape, int64_t b, int64_t query, int64_t key, float* scores) {
+  const int64_t T = shape.length;
+  for (int64_t i = 0; i < BLOCK; i++) {
+    const int64_t at = key + i, unseen = std::clamp<int64_t>(at - query, 0, BLOCK);
+    for (int64_t j = 0; j < unseen; j++) scores[i * BLOCK + j] = -INFINITY;
+    if (shape.segment == nullptr || at >= T) continue;
+    const int64_t* segment = shape.segment + b * T;
+    for (int64_t j = 0; j < std::min(BLOCK, T - query); j++)
+      if (segment[query + j] != segment[at]) scores[i * BLOCK + j] = -INFINITY;
+  }
+}
+
 bool needs_hiding(const Shape& shape, int64_t query, int64_t key) {
   return shape.segment != nullptr || key + BLOCK > query;
 }
@@ -95,16 +108,19 @@ void forward_head(const Shape& shape, const Inputs& in, int64_t b, int64_t h, bf
     float inverse[BLOCK];
     for (int64_t i = 0; i < BLOCK; i++) {
       float* row = scores + i * P;
-      float most = -INFINITY, sum = 0.0f;
-#pragma omp simd reduction(max : most)
-      for (int64_t j = 0; j < seen; j++) most = std::max(most, row[j]);
       const float scale = shape.scale;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t j = 0; j < seen; j++) {
-        row[j] = exponential((row[j] - most) * scale);
-        sum += row[j];
-      }
-      narrow(row, probs + i * P, seen);
+      Floats peak = all(-INFINITY), sums{};  // `seen` is a multiple of LANES
+      over_lanes(seen, [&](int64_t j, int64_t count) {
+        const Floats next = floats(row + j, count);
+        peak = next > peak ? next : peak;
+      });
+      const float most = largest_of(peak);
+      over_lanes(seen, [&](int64_t j, int64_t count) {
+        const Floats value = exponential((floats(row + j, count) - most) * scale);
+        sums += value;
+        store(narrowed(value), probs + i * P + j, count);
+      });
+      const float sum = sum_of(sums);
       inverse[i] = 1.0f / sum;
       if (i < real) log_sum[(b * shape.heads + h) * T + first + i] = most * scale + std::log(sum);
     }
@@ -112,8 +128,9 @@ void forward_head(const Shape& shape, const Inputs& in, int64_t b, int64_t h, bf
       multiply(BLOCK, W, BLOCK, probs + key, P, value_rows + key / 2 * W, W, mixed, W, key > 0);
     for (int64_t i = 0; i < real; i++) {
       bf16* to = out + (b * T + first + i) * out_stride + h * W;
-#pragma omp simd
-      for (int64_t c = 0; c < W; c++) to[c] = to_bf16(mixed[i * W + c] * inverse[i]);
+      over_lanes(W, [&](int64_t c, int64_t count) {
+        store(narrowed(floats(mixed + i * W + c, count) * inverse[i]), to + c, count);
+      });
     }
   }
 }
@@ -145,10 +162,12 @@ void prepare_queries(const Shape& shape, const Inputs& in, const bf16* out, cons
   pack_pairs(rows, P, W, side.grad_rows);
   for (int64_t t = 0; t < T; t++) {
     const bf16* value = out + (b * T + t) * out_stride + h * W;
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t c = 0; c < W; c++) sum += from_bf16(value[c]) * from_bf16(rows[t * W + c]);
-    side.delta[t] = sum;
+    Floats sum{};
+    over_lanes(W, [&](int64_t c, int64_t count) {
+      sum += widened(load<Halves>(value + c, count)) *
+             widened(load<Halves>(rows + t * W + c, count));
+    });
+    side.delta[t] = sum_of(sum);
     side.log_sum[t] = log_sum[(b * shape.heads + h) * T + t];
   }
   // Behind the last position every probability is e^-inf.
@@ -198,29 +217,13 @@ void backward_head(const Shape& shape, const Inputs& in, const bf16* out, const 
                  d_probs, BLOCK, false);
         const float *sums = side.log_sum + query, *delta = side.delta + query;
         const float scale = shape.scale;
-        for (int64_t i = 0; i < BLOCK; i++) {
-          const float *row = scores + i * BLOCK, *d_row = d_probs + i * BLOCK;
-          bf16 *p_row = probs + i * BLOCK, *s_row = d_scores + i * BLOCK;
-          const int64_t at = key + i;
-          const int64_t* segment =
-              shape.segment == nullptr ? nullptr : shape.segment + b * T;
-          if (segment == nullptr || at >= T) {
-#pragma omp simd
-            for (int64_t j = 0; j < BLOCK; j++) {
-              const bool sees = query + j >= at;
-              const float p = sees ? exponential(row[j] * scale - sums[j]) : 0.0f;
-              p_row[j] = to_bf16(p);
-              s_row[j] = to_bf16(sees ? p * (d_row[j] - delta[j]) * scale : 0.0f);
-            }
-          } else {
-            for (int64_t j = 0; j < BLOCK; j++) {
-              const int64_t t = query + j;
-              const bool sees = t >= at && t < T && segment[t] == segment[at];
-              const float p = sees ? exponential(row[j] * scale - sums[j]) : 0.0f;
-              p_row[j] = to_bf16(p);
-              s_row[j] = to_bf16(sees ? p * (d_row[j] - delta[j]) * scale : 0.0f);
-            }
-          }
+        if (needs_hiding(shape, query, key)) hide_transposed(shape, b, query, key, scores);
+        for (int64_t i = 0; i < BLOCK * BLOCK; i += LANES) {
+          const int64_t j = i % BLOCK;
+          const Floats p = exponential(floats(scores + i, LANES) * scale - floats(sums + j, LANES));
+          const Floats d = p * (floats(d_probs + i, LANES) - floats(delta + j, LANES)) * scale;
+          store(narrowed(p), probs + i, LANES);
+          store(narrowed(d), d_scores + i, LANES);
         }
         multiply(BLOCK, W, BLOCK, probs, BLOCK, side.grad_rows + query / 2 * W, W,
                  d_value + key * W, W, true);

@@ -53,8 +53,9 @@ void sum_choices(const float* rows, const int64_t* place, const Shape& shape, fl
         const int64_t at = place[n * shape.choices + k];
         if (at < 0) continue;
         const float* row = rows + at * width;
-#pragma omp simd
-        for (int64_t d = 0; d < width; d++) sum[d] += row[d];
+        over_lanes(width, [&](int64_t d, int64_t count) {
+          store(floats(sum + d, count) + floats(row + d, count), sum + d, count);
+        });
       }
     }
   });
@@ -88,17 +89,15 @@ void forward(const Shape& shape, const int64_t* order, const int64_t* place, con
     multiply(m, F, D, input, D, packed_up + e * matrix, F, u, F, false);
     for (int64_t i = 0; i < m; i++) {
       const float w = i < block.rows ? weight[order[block.first + i]] : 0.0f;
-      const float *gate_row = g + i * F, *up_row = u + i * F;
-      bf16* h_row = h + i * F;
-#pragma omp simd
-      for (int64_t f = 0; f < F; f++) {
-        const float silu = gate_row[f] / (1.0f + exponential(-gate_row[f]));
-        h_row[f] = to_bf16(silu * up_row[f] * w);
-      }
-      if (kept_gate != nullptr && i < block.rows) {
-        narrow(gate_row, kept_gate + (block.first + i) * F, F);
-        narrow(up_row, kept_up + (block.first + i) * F, F);
-      }
+      const int64_t kept = (block.first + i) * F;
+      over_lanes(F, [&](int64_t f, int64_t count) {
+        const Floats gated = floats(g + i * F + f, count), upper = floats(u + i * F + f, count);
+        const Floats silu = gated / (1.0f + exponential(-gated));
+        store(narrowed(silu * upper * w), h + i * F + f, count);
+        if (i >= block.rows) return;
+        store(narrowed(gated), kept_gate + kept + f, count);
+        store(narrowed(upper), kept_up + kept + f, count);
+      });
     }
     multiply(m, D, F, h, F, packed_down + e * matrix, D, y, D, false);
     std::memcpy(rows + block.first * D, y, block.rows * D * sizeof(float));
@@ -112,21 +111,17 @@ struct Kept {
   bf16 *input, *output;          // input rows and output gradients, transposed: [D, 64]
 };
 
-// Gradients of one row: of gate and up, the weighted hidden row; returns that of its weight.
-float row_gradient(const float* dh, const bf16* gate, const bf16* up, float weight, int64_t n,
-                   float* d_gate, float* d_up, float* hidden) {
-  float d_weight = 0.0f;
-#pragma omp simd reduction(+ : d_weight)
-  for (int64_t f = 0; f < n; f++) {
-    const float g = from_bf16(gate[f]), u = from_bf16(up[f]);
-    const float sigmoid = 1.0f / (1.0f + exponential(-g));
-    const float silu = g * sigmoid, h = silu * u, d = dh[f];
-    d_weight += d * h;
-    hidden[f] = h * weight;
-    d_up[f] = d * weight * silu;
-    d_gate[f] = d * weight * u * sigmoid * (1.0f + g * (1.0f - sigmoid));
-  }
-  return d_weight;
+// Of 16 hidden values: what the kept rows and the gradient of the weighted hidden row say.
+struct Stretch {
+  Halves d_gate, d_up, hidden;  // gradients of gate and up, the weighted hidden row
+  Floats d_weight;              // to be summed over the row
+};
+
+Stretch gradients(Floats d, Floats g, Floats u, float weight) {
+  const Floats sigmoid = 1.0f / (1.0f + exponential(-g));
+  const Floats silu = g * sigmoid, h = silu * u, weighted = d * weight;
+  return {narrowed(weighted * u * sigmoid * (1.0f + g * (1.0f - sigmoid))),
+          narrowed(weighted * silu), narrowed(h * weight), d * h};
 }
 
 void transposed(const bf16* rows, int64_t width, bf16* to, uint32_t* pairs) {
@@ -147,9 +142,6 @@ void backward_block(const Shape& shape, const Block& block, int64_t number, cons
   bf16* input = scratch<bf16, 1>(BLOCK * D);
   bf16* output = scratch<bf16, 6>(BLOCK * D);
   float* dh = scratch<float, 2>(BLOCK * F);
-  float* d_gate = scratch<float, 3>(2 * F);
-  float* d_up = scratch<float, 7>(2 * F);
-  float* hidden = scratch<float, 8>(2 * F);
   bf16* narrow_gate = scratch<bf16, 4>(BLOCK * F);
   bf16* narrow_up = scratch<bf16, 9>(BLOCK * F);
   uint32_t* pairs = scratch<uint32_t, 10>(BLOCK / 2 * D);
@@ -165,24 +157,28 @@ void backward_block(const Shape& shape, const Block& block, int64_t number, cons
            *up_pairs = kept.up + number * BLOCK / 2 * F,
            *hidden_pairs = kept.hidden + number * BLOCK / 2 * F;
   for (int64_t i = 0; i < m; i += 2) {
-    for (int64_t half = 0; half < 2; half++) {
-      const int64_t row = i + half, at = block.first + row;
-      if (row < block.rows) {
-        const int64_t assignment = order[at];
-        d_weight[assignment] =
-            row_gradient(dh + row * F, kept_gate + at * F, kept_up + at * F, weight[assignment],
-                         F, d_gate + half * F, d_up + half * F, hidden + half * F);
-      } else {
-        std::memset(d_gate + half * F, 0, F * sizeof(float));
-        std::memset(d_up + half * F, 0, F * sizeof(float));
-        std::memset(hidden + half * F, 0, F * sizeof(float));
+    Floats d_weights[2] = {Floats{}, Floats{}};
+    over_lanes(F, [&](int64_t f, int64_t count) {
+      Stretch of[2] = {};
+      for (int64_t half = 0; half < 2; half++) {
+        const int64_t row = i + half, at = (block.first + row) * F + f;
+        if (row >= block.rows) break;
+        of[half] = gradients(floats(dh + row * F + f, count),
+                             widened(load<Halves>(kept_gate + at, count)),
+                             widened(load<Halves>(kept_up + at, count)),
+                             weight[order[block.first + row]]);
+        d_weights[half] += of[half].d_weight;
       }
-    }
-    narrow(d_gate, narrow_gate + i * F, 2 * F);
-    narrow(d_up, narrow_up + i * F, 2 * F);
-    interleave(d_gate, d_gate + F, gate_pairs + i / 2 * F, F);
-    interleave(d_up, d_up + F, up_pairs + i / 2 * F, F);
-    interleave(hidden, hidden + F, hidden_pairs + i / 2 * F, F);
+      for (int64_t half = 0; half < 2; half++) {
+        store(of[half].d_gate, narrow_gate + (i + half) * F + f, count);
+        store(of[half].d_up, narrow_up + (i + half) * F + f, count);
+      }
+      store(paired(of[0].d_gate, of[1].d_gate), gate_pairs + i / 2 * F + f, count);
+      store(paired(of[0].d_up, of[1].d_up), up_pairs + i / 2 * F + f, count);
+      store(paired(of[0].hidden, of[1].hidden), hidden_pairs + i / 2 * F + f, count);
+    });
+    for (int64_t row = i; row < std::min(i + 2, block.rows); row++)
+      d_weight[order[block.first + row]] = sum_of(d_weights[row - i]);
   }
   multiply(m, D, F, narrow_gate, F, packed_gate, D, dx, D, false);
   multiply(m, D, F, narrow_up, F, packed_up, D, dx, D, true);

@@ -14,21 +14,32 @@ constexpr int64_t ROWS = 32;
 constexpr int64_t TILE = 256;
 
 float largest(const float* x, int64_t n) {
-  float most = -INFINITY;
-#pragma omp simd reduction(max : most)
-  for (int64_t i = 0; i < n; i++) most = std::max(most, x[i]);
-  return most;
+  Floats most = all(-INFINITY);
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    const Floats next = floats(x + i, LANES);
+    most = next > most ? next : most;
+  }
+  float found = largest_of(most);
+  for (; i < n; i++) found = std::max(found, x[i]);
+  return found;
 }
 
 // Replace logits by e^(logit - most); return their sum.
 float exponentials(float* x, float most, int64_t n) {
-  float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; i++) {
-    x[i] = exponential(x[i] - most);
-    sum += x[i];
+  Floats sum{};
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    const Floats value = exponential(floats(x + i, LANES) - most);
+    sum += value;
+    store(value, x + i, LANES);
   }
-  return sum;
+  float total = sum_of(sum);
+  for (; i < n; i++) {
+    x[i] = exponential(all(x[i] - most))[0];
+    total += x[i];
+  }
+  return total;
 }
 
 struct Head {
@@ -58,8 +69,10 @@ void rows_of(const Head& head, int64_t first, int64_t rows, const uint32_t* by_c
   }
   for (int64_t v = 0; v < V; v += TILE)
     multiply(m, std::min(TILE, V - v), D, input, D, by_columns + v, V, logits + v, V, false);
+  float scale[ROWS];
   for (int64_t i = 0; i < m; i++) {
     float* row = logits + i * V;
+    scale[i] = 0.0f;
     if (i >= rows || !counts(head, first + i)) {
       std::memset(row, 0, V * sizeof(float));
       if (i < rows) nats[first + i] = 0.0f;
@@ -70,16 +83,18 @@ void rows_of(const Head& head, int64_t first, int64_t rows, const uint32_t* by_c
     const float most = largest(row, V), aim = row[target];
     const float sum = exponentials(row, most, V);
     nats[first + i] = (std::log(sum) + most - aim) * weight;
-    if (d_hidden == nullptr) continue;
-    const float scale = weight / sum;
-#pragma omp simd
-    for (int64_t v = 0; v < V; v++) row[v] *= scale;
-    row[target] -= weight;
+    scale[i] = weight / sum;
+    row[target] -= sum;  // scaled below, to the weight
   }
   if (d_hidden == nullptr) return;
-  narrow(logits, narrow_logits, m * V);
   for (int64_t i = 0; i < m; i += 2)
-    interleave(logits + i * V, logits + (i + 1) * V, d_logits + i / 2 * V, V);
+    over_lanes(V, [&](int64_t v, int64_t count) {
+      const Halves first = narrowed(floats(logits + i * V + v, count) * scale[i]);
+      const Halves second = narrowed(floats(logits + (i + 1) * V + v, count) * scale[i + 1]);
+      store(first, narrow_logits + i * V + v, count);
+      store(second, narrow_logits + (i + 1) * V + v, count);
+      store(paired(first, second), d_logits + i / 2 * V + v, count);
+    });
   multiply(m, D, V, narrow_logits, V, by_rows, D, grad, D, false);
   std::memcpy(d_hidden + first * D, grad, rows * D * sizeof(float));
 }

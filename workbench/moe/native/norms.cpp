@@ -14,25 +14,28 @@ constexpr int64_t STRETCH = 256;
 int64_t stretches(int64_t rows) { return (rows + STRETCH - 1) / STRETCH; }
 
 float inverse_root(const float* x, int64_t width, float eps) {
-  float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < width; i++) sum += x[i] * x[i];
-  return 1.0f / std::sqrt(sum / static_cast<float>(width) + eps);
+  Floats sum{};
+  over_lanes(width, [&](int64_t i, int64_t count) {
+    const Floats v = floats(x + i, count);
+    sum += v * v;
+  });
+  return 1.0f / std::sqrt(sum_of(sum) / static_cast<float>(width) + eps);
 }
 
 // dx of one row, and its part of the weight's gradient. x and dx may be the same.
 void norm_gradient(const float* x, const float* weight, const float* grad, int64_t width,
                    float eps, float* dx, float* d_weight) {
   const float inverse = inverse_root(x, width, eps);
-  float along = 0.0f;
-#pragma omp simd reduction(+ : along)
-  for (int64_t i = 0; i < width; i++) along += grad[i] * weight[i] * x[i];
-  const float pull = along * inverse * inverse / static_cast<float>(width);
-#pragma omp simd
-  for (int64_t i = 0; i < width; i++) {
-    d_weight[i] += grad[i] * x[i] * inverse;
-    dx[i] = inverse * (grad[i] * weight[i] - x[i] * pull);
-  }
+  Floats sum{};
+  over_lanes(width, [&](int64_t i, int64_t count) {
+    sum += floats(grad + i, count) * floats(weight + i, count) * floats(x + i, count);
+  });
+  const float pull = sum_of(sum) * inverse * inverse / static_cast<float>(width);
+  over_lanes(width, [&](int64_t i, int64_t count) {
+    const Floats of = floats(grad + i, count), from = floats(x + i, count);
+    store(floats(d_weight + i, count) + of * from * inverse, d_weight + i, count);
+    store(inverse * (of * floats(weight + i, count) - from * pull), dx + i, count);
+  });
 }
 
 // Sum of the stretches' parts [S, width], always in the same order.
@@ -61,8 +64,9 @@ void norm(const Rows& in, float* y, int threads) {
     const float* from = in.x + n * in.width;
     const float inverse = inverse_root(from, in.width, in.eps);
     float* to = y + n * in.width;
-#pragma omp simd
-    for (int64_t i = 0; i < in.width; i++) to[i] = from[i] * inverse * in.weight[i];
+    over_lanes(in.width, [&](int64_t i, int64_t count) {
+      store(floats(from + i, count) * inverse * floats(in.weight + i, count), to + i, count);
+    });
   });
 }
 
@@ -94,14 +98,16 @@ void rotate(const Heads& shape, const bf16* x, bf16* y, int threads) {
       widen(x + begin, row, C);
       if (shape.weight != nullptr) {
         const float inverse = inverse_root(row, C, shape.eps);
-#pragma omp simd
-        for (int64_t i = 0; i < C; i++) row[i] *= inverse * shape.weight[i];
+        over_lanes(C, [&](int64_t i, int64_t count) {
+          store(floats(row + i, count) * inverse * floats(shape.weight + i, count), row + i, count);
+        });
       }
-#pragma omp simd
-      for (int64_t i = 0; i < half; i++) {
-        y[begin + i] = to_bf16(row[i] * cosine[i] - row[half + i] * sine[i]);
-        y[begin + half + i] = to_bf16(row[half + i] * cosine[i] + row[i] * sine[i]);
-      }
+      over_lanes(half, [&](int64_t i, int64_t count) {
+        const Floats c = floats(cosine + i, count), s = floats(sine + i, count);
+        const Floats first = floats(row + i, count), second = floats(row + half + i, count);
+        store(narrowed(first * c - second * s), y + begin + i, count);
+        store(narrowed(second * c + first * s), y + begin + half + i, count);
+      });
     }
   });
 }
@@ -118,12 +124,13 @@ void rotate_back(const Heads& shape, const bf16* x, const bf16* grad, bf16* dx, 
     for (int64_t h = 0; h < shape.heads; h++) {
       const int64_t begin = (at * shape.heads + h) * C;
       const bf16* from = grad + begin;
-#pragma omp simd
-      for (int64_t i = 0; i < half; i++) {
-        const float first = from_bf16(from[i]), second = from_bf16(from[half + i]);
-        turned[i] = first * cosine[i] + second * sine[i];
-        turned[half + i] = second * cosine[i] - first * sine[i];
-      }
+      over_lanes(half, [&](int64_t i, int64_t count) {
+        const Floats c = floats(cosine + i, count), s = floats(sine + i, count);
+        const Floats first = widened(load<Halves>(from + i, count));
+        const Floats second = widened(load<Halves>(from + half + i, count));
+        store(first * c + second * s, turned + i, count);
+        store(second * c - first * s, turned + half + i, count);
+      });
       if (parts != nullptr) {
         widen(x + begin, row, C);
         norm_gradient(row, shape.weight, turned, C, shape.eps, turned, parts + part * C);

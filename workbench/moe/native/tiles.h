@@ -7,6 +7,9 @@
 
 #include <ATen/native/CPUBlas.h>
 #include <omp.h>
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <cstdint>
@@ -23,68 +26,118 @@ constexpr int64_t BLOCK = 64;
 inline int64_t blocks_of(int64_t rows) { return (rows + BLOCK - 1) / BLOCK; }
 inline int64_t rounded(int64_t rows) { return (rows + 15) / 16 * 16; }
 
-inline uint32_t bits_of(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof(bits));
-  return bits;
+// Sixteen values at once, in the compiler's own vector types.
+constexpr int64_t LANES = 16;
+typedef float Floats __attribute__((vector_size(64)));
+typedef uint32_t Words __attribute__((vector_size(64)));
+typedef uint16_t Halves __attribute__((vector_size(32)));
+
+// Vectors of a row's values, zeros behind its end; `count` is LANES but in the last.
+template <typename Vector, typename Value>
+Vector load(const Value* from, int64_t count) {
+  static_assert(sizeof(Vector) == LANES * sizeof(Value));
+  Vector v{};
+  if (count == LANES)
+    std::memcpy(&v, from, sizeof(v));
+  else
+    std::memcpy(&v, from, count * sizeof(Value));
+  return v;
 }
 
-inline float float_of(uint32_t bits) {
-  float x;
-  std::memcpy(&x, &bits, sizeof(x));
-  return x;
+template <typename Vector, typename Value>
+void store(const Vector& v, Value* to, int64_t count) {
+  static_assert(sizeof(Vector) == LANES * sizeof(Value));
+  if (count == LANES)
+    std::memcpy(to, &v, sizeof(v));
+  else
+    std::memcpy(to, &v, count * sizeof(Value));
 }
+
+inline Floats floats(const float* from, int64_t count) { return load<Floats>(from, count); }
+
+// Call work(i, count) for every stretch of LANES values below n.
+template <typename Work>
+inline void over_lanes(int64_t n, const Work& work) {
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) work(i, LANES);
+  if (i < n) work(i, n - i);
+}
+
+inline Floats all(float x) { return x - Floats{}; }
 
 // Round to nearest even in the upper half; a NaN stays one.
-inline uint32_t rounded_bits(float x) {
-  const uint32_t bits = bits_of(x);
-  const uint32_t up = bits + 0x7fffu + ((bits >> 16) & 1u);
-  return x != x ? 0x7fc00000u : up;
+inline Halves narrowed(Floats x) {
+#ifdef __AVX512BF16__
+  return (Halves)_mm512_cvtneps_pbh((__m512)x);
+#else
+  const Words bits = (Words)x;
+  const Words up = bits + 0x7fffu + ((bits >> 16) & 1u);
+  const Words kept = (x != x) ? (Words{} + 0x7fc00000u) : up;
+  return __builtin_convertvector(kept >> 16, Halves);
+#endif
 }
 
-inline bf16 to_bf16(float x) { return static_cast<bf16>(rounded_bits(x) >> 16); }
-inline float from_bf16(bf16 x) { return float_of(static_cast<uint32_t>(x) << 16); }
+inline Floats widened(Halves x) { return (Floats)(__builtin_convertvector(x, Words) << 16); }
+
+// Two rows side by side, as one row of a packed operand.
+inline Words paired(Halves first, Halves second) {
+  return __builtin_convertvector(first, Words) | (__builtin_convertvector(second, Words) << 16);
+}
+
+inline float sum_of(Floats x) {
+  float sum = 0.0f;
+  for (int64_t i = 0; i < LANES; i++) sum += x[i];
+  return sum;
+}
+
+inline float largest_of(Floats x) {
+  float most = x[0];
+  for (int64_t i = 1; i < LANES; i++) most = x[i] > most || x[i] != x[i] ? x[i] : most;
+  return most;
+}
+
+inline bf16 to_bf16(float x) { return narrowed(all(x))[0]; }
 
 inline void narrow(const float* from, bf16* to, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; i++) to[i] = to_bf16(from[i]);
+  over_lanes(n, [&](int64_t i, int64_t count) {
+    store(narrowed(floats(from + i, count)), to + i, count);
+  });
 }
 
 inline void widen(const bf16* from, float* to, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; i++) to[i] = from_bf16(from[i]);
+  over_lanes(n, [&](int64_t i, int64_t count) {
+    store(widened(load<Halves>(from + i, count)), to + i, count);
+  });
 }
 
-// Two rows side by side, as one row of a packed operand.
 inline void interleave(const float* first, const float* second, uint32_t* to, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; i++)
-    to[i] = (rounded_bits(first[i]) >> 16) | (rounded_bits(second[i]) & 0xffff0000u);
+  over_lanes(n, [&](int64_t i, int64_t count) {
+    store(paired(narrowed(floats(first + i, count)), narrowed(floats(second + i, count))), to + i,
+          count);
+  });
 }
 
 inline void interleave(const bf16* first, const bf16* second, uint32_t* to, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; i++)
-    to[i] = static_cast<uint32_t>(first[i]) | (static_cast<uint32_t>(second[i]) << 16);
+  over_lanes(n, [&](int64_t i, int64_t count) {
+    store(paired(load<Halves>(first + i, count), load<Halves>(second + i, count)), to + i, count);
+  });
 }
 
-// e^x to about 2 units in the last place; below -87 zero, above 88 e^88; NaN stays NaN.
-inline float exponential(float x) {
-  const float bounded = x > 88.0f ? 88.0f : (x < -87.0f ? -87.0f : x);
-  const float shifted = bounded * 1.44269504088896341f + 12582912.0f;
-  const float n = shifted - 12582912.0f;
-  float r = bounded - n * 0.693359375f;
-  r = r + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
+// e^x, relative error below 3e-7; below -87 zero, above 88 e^88; NaN stays NaN.
+inline Floats exponential(Floats x) {
+  Floats bounded = x > 88.0f ? all(88.0f) : x;
+  bounded = x < -87.0f ? all(-87.0f) : bounded;
+  const Floats shifted = bounded * 1.44269504088896341f + 12582912.0f;
+  const Floats n = shifted - 12582912.0f;
+  const Floats r = bounded - n * 0.693359375f + n * 2.12194440e-4f;
+  Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  const float scale = float_of((bits_of(shifted) << 23) + 0x3f800000u);
-  const float value = p * scale;
-  return x < -87.0f ? 0.0f : value;
+  const Floats value = p * (Floats)(((Words)shifted << 23) + 0x3f800000u);
+  return x < -87.0f ? Floats{} : value;
 }
 
 // Of 32-bit values: to[c, r] = from[r, c].
