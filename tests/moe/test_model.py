@@ -11,8 +11,8 @@ import torch
 from torch.nn import functional
 
 from tests.moe import reference
-from workbench.moe.attention import visible_positions
 from workbench.moe.config import ModelConfig
+from workbench.moe.documents import Documents
 from workbench.moe.loss import summed_nats
 from workbench.moe.model import MoEDecoder, initialise, part_of
 
@@ -146,8 +146,8 @@ def test_logits_of_packed_documents_are_those_of_the_documents_alone(changes):
 def test_gradient_does_not_cross_from_one_document_into_another():
     model, tokens = build(), some_tokens()
     inner = model.embedding[tokens].detach().requires_grad_()
-    visible = visible_positions(segments_of(PACKED, 3))
-    hidden, _ = model.layers[0](inner, model.rotation, None, visible)
+    documents = Documents(segments_of(PACKED, 3))
+    hidden, _ = model.layers[0](inner, model.rotation, None, documents)
     hidden[:, 4:11].square().sum().backward()
     reached = inner.grad.abs().sum(-1) > 0
     assert not reached[:, :4].any()

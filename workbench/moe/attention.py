@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.moe.attention_logits import LogitWatch, scale_logits
+from workbench.moe.blocked_attention import blocked_attention, is_faster
 from workbench.moe.config import ModelConfig, RecomputePolicy
 from workbench.moe.documents import Documents
 from workbench.moe.native import library
@@ -82,11 +83,16 @@ class Attention(nn.Module):
         if self.watch is not None and self.training:
             self.watch.observe(q_BTHC, k_BTGC, documents)
         if compiled:
-            return mixed_values(q_BTHC, k_BTGC, v_BTGC, None if documents is None else documents.segments_BT)
+            return mixed_values(
+                q_BTHC, k_BTGC, v_BTGC, None if documents is None else documents.segments_BT
+            )
+        q_BHTC, k_BGTC, v_BGTC = (x.transpose(1, 2) for x in (q_BTHC, k_BTGC, v_BTGC))
+        if is_faster(q_BHTC):
+            return blocked_attention(q_BHTC, k_BGTC, v_BGTC, documents).transpose(1, 2).flatten(2)
         mixed_BHTC = functional.scaled_dot_product_attention(
-            q_BTHC.transpose(1, 2),
-            k_BTGC.transpose(1, 2),
-            v_BTGC.transpose(1, 2),
+            q_BHTC,
+            k_BGTC,
+            v_BGTC,
             attn_mask=None if documents is None else documents.visible_B1TT,
             is_causal=documents is None,
             enable_gqa=self.num_heads != self.num_kv_heads,

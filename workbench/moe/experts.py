@@ -30,18 +30,45 @@ class Dispatch:
     ends_E: Tensor
     """int32; where each expert's rows end. An expert that no token chose has no rows."""
     top_k: int
-    slots: Slots | None = None
-    """Where it is given, an assignment may have no place and a place no assignment."""
+    filled_S: Tensor | None = None
+    """Where it is given, some places hold no assignment: rows of zeros."""
+    has_place_M: Tensor | None = None
+    """Where it is given, some assignments have no place: they add nothing."""
 
 
-def dispatch(chosen_NK: Tensor, num_experts: int) -> Dispatch:
-    """Return the stable order of the assignments by expert."""
+def dispatch(chosen_NK: Tensor, num_experts: int, block: int = 1) -> Dispatch:
+    """Return the stable order of the assignments by expert.
+
+    Args:
+        chosen_NK: experts of each token.
+        num_experts: E.
+        block: each expert's rows are filled up to a multiple of it. The CPU's products make new
+            code for each new number of rows, milliseconds each; multiples come back.
+    """
     flat_M = chosen_NK.reshape(-1)
     order_M = torch.argsort(flat_M, stable=True)
     place_M = torch.empty_like(order_M)
     place_M[order_M] = torch.arange(order_M.numel(), device=order_M.device)
-    ends_E = torch.bincount(flat_M, minlength=num_experts).cumsum(0).to(torch.int32)
-    return Dispatch(order_M=order_M, place_M=place_M, ends_E=ends_E, top_k=chosen_NK.shape[1])
+    count_E = torch.bincount(flat_M, minlength=num_experts)
+    top_k = chosen_NK.shape[1]
+    if block == 1:
+        ends_E = count_E.cumsum(0).to(torch.int32)
+        return Dispatch(order_M=order_M, place_M=place_M, ends_E=ends_E, top_k=top_k)
+    wide_E = (count_E + block - 1).div(block, rounding_mode="floor") * block
+    begin_E = wide_E.cumsum(0) - wide_E
+    shift_E = begin_E - (count_E.cumsum(0) - count_E)
+    place_M = place_M + shift_E[flat_M]
+    order_S = torch.zeros(int(wide_E.sum()), dtype=torch.int64, device=flat_M.device)
+    order_S[place_M] = torch.arange(len(place_M), device=flat_M.device)
+    filled_S = torch.zeros_like(order_S, dtype=torch.bool)
+    filled_S[place_M] = True
+    return Dispatch(
+        order_M=order_S,
+        place_M=place_M,
+        ends_E=wide_E.cumsum(0).to(torch.int32),
+        top_k=top_k,
+        filled_S=filled_S,
+    )
 
 
 def dispatch_within(slots: Slots, num_experts: int, top_k: int) -> Dispatch:
@@ -52,7 +79,8 @@ def dispatch_within(slots: Slots, num_experts: int, top_k: int) -> Dispatch:
         place_M=slots.place_M,
         ends_E=ends_E * slots.capacity,
         top_k=top_k,
-        slots=slots,
+        filled_S=slots.filled_S,
+        has_place_M=slots.has_place_M,
     )
 
 
@@ -82,7 +110,7 @@ class Experts(nn.Module):
             rows = plan(routing.chosen_NK, self.num_experts, kept_M)
             return mixed_experts(x_ND, routing.weights_NK, rows, self.gate, self.up, self.down)
         places = (
-            dispatch(routing.chosen_NK, self.num_experts)
+            dispatch(routing.chosen_NK, self.num_experts, _block_of(x_ND))
             if slots is None
             else dispatch_within(slots, self.num_experts, top_k)
         )
@@ -114,6 +142,13 @@ class SharedExperts(nn.Module):
         gate_NF = product(x_ND, self.gate)
         up_NF = product(x_ND, self.up)
         return product(functional.silu(gate_NF) * up_NF, self.down)
+
+
+_PADDED_ROWS = 64
+
+
+def _block_of(x_ND: Tensor) -> int:
+    return _PADDED_ROWS if library.applies(x_ND) else 1
 
 
 def grouped_linear(x_MI: Tensor, weight_EOI: Tensor, ends_E: Tensor) -> Tensor:
@@ -181,13 +216,13 @@ class _Restore(torch.autograd.Function):
 
 def _filled(rows_MD: Tensor, plan: Dispatch) -> Tensor:
     """Return the rows at their places with zeros where a place is empty."""
-    if plan.slots is None:
+    if plan.filled_S is None:
         return rows_MD
-    return torch.where(plan.slots.filled_S.unsqueeze(1), rows_MD, 0)
+    return torch.where(plan.filled_S.unsqueeze(1), rows_MD, 0)
 
 
 def _placed(rows_MD: Tensor, plan: Dispatch) -> Tensor:
     """Return the rows of the assignments with zeros where one has no place."""
-    if plan.slots is None:
+    if plan.has_place_M is None:
         return rows_MD
-    return torch.where(plan.slots.has_place_M.unsqueeze(1), rows_MD, 0)
+    return torch.where(plan.has_place_M.unsqueeze(1), rows_MD, 0)

@@ -28,6 +28,7 @@ LEFT_OUT: dict[str, Json] = {
     "model.attention.qk_nope_head_dim": 0,
     "model.attention.qk_rope_head_dim": 0,
     "model.attention.v_head_dim": 0,
+    "kernels": "auto",
     "recompute": "none",
     "document_weights": None,
     "availability": None,

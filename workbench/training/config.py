@@ -220,8 +220,8 @@ class RunConfig(BaseModel):
     """``fp8_block``: the products of experts, routed and shared, see `workbench.moe.block_scaled`.
     Attention, router, norms, embeddings and head stay in ``precision``. Training only."""
     kernels: Literal["auto", "portable"] = Field(default="auto", exclude_if=_unless("auto"))
-    """``auto``: compiled kernels for bf16 on a CPU where a C++ compiler exists; ``portable``: torch's
-    own operations everywhere. Their results differ in the last bits."""
+    """``auto``: compiled kernels for bf16 on a CPU where a C++ compiler exists; ``portable``:
+    torch's own operations everywhere. Their results differ in the last bits."""
     recompute: RecomputePolicy = Field(
         default="none", exclude_if=lambda policy: bool(policy == "none")
     )

@@ -116,7 +116,8 @@ class PretrainModule(LightningModule):
         if identity.config.recompute != "none":
             model.set_recompute(identity.config.recompute)
         self.kernels = kernels_of(identity.config)
-        model.set_compiled(self.kernels.compiled)
+        if self.kernels.compiled:
+            model.set_compiled(True)
         self.identity = identity
         self.done = 0
         """Steps done."""

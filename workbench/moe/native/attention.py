@@ -19,6 +19,8 @@ def mixed_values(
     A position sees itself and those before it, within its own segment where they are given. Scores
     and softmax are fp32; a block of positions that is not seen costs nothing.
     """
+    if q_BTHC.shape[3] % 2 or v_BTGV.shape[3] % 2:
+        raise ValueError(f"odd width of a head: {q_BTHC.shape[3]}, values {v_BTGV.shape[3]}")
     rounded = (each.to(torch.bfloat16) for each in (q_BTHC, k_BTGC, v_BTGV))
     mixed_BTHV: Tensor = _Attention.apply(*rounded, segments_BT)  # type: ignore[no-untyped-call]
     return mixed_BTHV.flatten(2)
@@ -31,6 +33,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         inputs = [each.contiguous() for each in (q_BTHC, k_BTGC, v_BTGV)]
         segments_BT = None if segments_BT is None else segments_BT.long().contiguous()
+        mixed_BTHV: Tensor
         mixed_BTHV, log_sum_BHT = _forward(*inputs, segments_BT)
         ctx.segments_BT = segments_BT
         ctx.save_for_backward(*inputs, mixed_BTHV, log_sum_BHT)
@@ -90,9 +93,7 @@ class _Rotated(torch.autograd.Function):
     ) -> Tensor:
         x_BTHC, y_BTHC = x_BTHC.contiguous(), torch.empty(x_BTHC.shape, dtype=torch.bfloat16)
         ctx.tables, ctx.eps = (cos_TC, sin_TC), eps
-        library().call(
-            "rotate", *_positions(x_BTHC), eps, norm, cos_TC, sin_TC, x_BTHC, y_BTHC
-        )
+        library().call("rotate", *_positions(x_BTHC), eps, norm, cos_TC, sin_TC, x_BTHC, y_BTHC)
         ctx.save_for_backward(x_BTHC if norm is not None else None, norm)
         return y_BTHC
 

@@ -86,19 +86,19 @@ def _processor() -> bytes:
 def _build(compiler: str, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="building-") as name:
         folder = Path(name)
+        here = Path(__file__).parent
         include = [f"-I{each}" for each in cpp_extension.include_paths()]
         compiling = [
-            [compiler, *_FLAGS, *include, "-c", str(Path(__file__).parent / source)]
-            + ["-o", str(folder / f"{source}.o")]
+            [compiler, *_FLAGS, *include, "-c", str(here / source), "-o", f"{folder / source}.o"]
             for source in SOURCES
         ]
         _run_all(compiling)
         libraries = [f"-L{each}" for each in cpp_extension.library_paths()]
-        objects = [str(folder / f"{source}.o") for source in SOURCES]
+        objects = [f"{folder / source}.o" for source in SOURCES]
         whole = folder / path.name
         linking = [compiler, "-shared", "-fopenmp", *objects, *libraries]
         _run_all([[*linking, "-ltorch_cpu", "-lc10", "-o", str(whole)]])
-        os.replace(whole, path)
+        whole.replace(path)
 
 
 def _run_all(commands: Sequence[Sequence[str]]) -> None:

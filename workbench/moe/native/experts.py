@@ -43,7 +43,11 @@ def mixed_experts(
 
     The weight of a choice is applied to the hidden row, before it is rounded for the last product.
     """
-    mixed_ND: Tensor = _Experts.apply(x_ND.float(), weights_NK.float(), plan, gate, up, down)  # type: ignore[no-untyped-call]
+    if gate.shape[1] % 2 or gate.shape[2] % 2:
+        raise ValueError(f"odd width of an expert: {tuple(gate.shape)}")
+    mixed_ND: Tensor = _Experts.apply(  # type: ignore[no-untyped-call]
+        x_ND.float(), weights_NK.float(), plan, gate, up, down
+    )
     return mixed_ND
 
 
@@ -59,6 +63,7 @@ class _Experts(torch.autograd.Function):
         down: Tensor,
     ) -> Tensor:
         inputs = [each.contiguous() for each in (x_ND, weights_NK, gate, up, down)]
+        mixed_ND: Tensor
         mixed_ND, gate_AF, up_AF = _forward(*inputs, plan.order_A, plan.place_M, plan.ends_E)
         ctx.plan = plan
         ctx.save_for_backward(*inputs, gate_AF, up_AF)

@@ -33,9 +33,7 @@ class _RMSNorm(torch.autograd.Function):
         d_x, d_weight = torch.empty_like(x), torch.empty_like(weight)
         parts = torch.empty(rows // _STRETCH + 1, width)
         grad = grad.float().contiguous()
-        library().call(
-            "rms_norm_back", rows, width, ctx.eps, x, weight, grad, d_x, parts, d_weight
-        )
+        library().call("rms_norm_back", rows, width, ctx.eps, x, weight, grad, d_x, parts, d_weight)
         return d_x, d_weight, None
 
 
