@@ -41,6 +41,9 @@ class Settings(BaseSettings):
     A relative SQLite path is taken from the lab's root. The password of a database belongs in
     ``PGPASSWORD``, not in the file.
     """
+    peak_tflops: float | None = Field(default=None, gt=0)
+    """What one device of this lab can do in bf16, by its data sheet or as measured, 10^12 FLOPs a
+    second: with it, runs tell their model FLOPs utilization (MFU)."""
     mlflow_uri: str = "sqlite:///.workbench/mlflow.db"
     optuna_url: str = "sqlite:///.workbench/optuna.db"
     keys_dir: Path = Field(default_factory=default_keys_dir)

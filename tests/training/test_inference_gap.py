@@ -8,7 +8,7 @@ from workbench.data.windows import evaluation_windows
 from workbench.errors import ConflictError
 from workbench.moe.model import MoEDecoder, initialise
 from workbench.training.evaluate import evaluate
-from workbench.training.inference_gap import inference_gap
+from workbench.training.inference_gap import GAP_METRIC, inference_gap, validation_values
 
 
 def build(make_config, **routing):
@@ -32,6 +32,19 @@ def test_gap_is_the_difference_of_both_inferences(make_config):
     assert found.gap == hard["bpb_macro"] - soft["bpb_macro"]
     assert abs(found.gap) > 1e-4
     assert [router.inference for router in model.routers()] == ["hard", "hard"]
+
+
+@pytest.mark.parametrize("inference", ["hard", "soft"])
+def test_evaluation_is_of_the_run_s_own_inference_and_tells_the_gap(make_config, inference):
+    model, windows = build(make_config, kind="gumbel", inference=inference), some_windows()
+    values = validation_values(model, windows)
+    assert values.pop(GAP_METRIC) == inference_gap(model, windows).gap
+    assert values == evaluate(model, windows)
+
+
+def test_evaluation_of_other_routing_has_no_gap(make_config):
+    model, windows = build(make_config), some_windows()
+    assert validation_values(model, windows) == evaluate(model, windows)
 
 
 @pytest.mark.parametrize("inference", ["hard", "soft"])

@@ -10,14 +10,14 @@ from workbench.cli.show import print_table, say, say_wrapped, seconds
 from workbench.experiments.health import ExperimentHealth, RunHealth
 from workbench.experiments.outcomes import Curtain, Outcomes, ValidationPoint
 from workbench.experiments.summaries import RunLine, RunsReport
-from workbench.registry.entries import DomainUse
+from workbench.registry.entries import Computed, DomainUse
 from workbench.reports.drawn import drawn_in_words
 
 MOST_METRICS = 5
 """Columns of values that fit into 80."""
 
 
-def print_runs(report: RunsReport) -> None:
+def print_runs(report: RunsReport, peak_tflops: float | None = None) -> None:
     """Print how each run stands; validation values only where they may be seen."""
     rows = [
         [
@@ -37,6 +37,36 @@ def print_runs(report: RunsReport) -> None:
         print_table(headings[:-1], [row[:-1] for row in rows])
         say("Validation values are hidden until the verdict (workbench health, outcomes).")
     _print_drawn(report.runs)
+    _print_computed(report.runs, peak_tflops)
+
+
+def _print_computed(runs: Sequence[RunLine], peak_tflops: float | None) -> None:
+    """Print what training took, a line an arm, and what was done to its updates."""
+    by_arm: dict[str, list[Computed]] = {}
+    for line in runs:
+        if line.computed is not None:
+            by_arm.setdefault(line.run.partition("/")[0], []).append(line.computed)
+    for arm, found in by_arm.items():
+        say_wrapped(f"  {arm} computed  {computed_in_words(found, peak_tflops)}")
+
+
+def computed_in_words(found: Sequence[Computed], peak_tflops: float | None) -> str:
+    """Return speed, utilization, memory and what was skipped, over the runs of an arm.
+
+    FLOPs are of the active parameters and the attention, forward and backward; time is the whole
+    attempt's, with evaluation and saving.
+    """
+    rates = [float(one.flops_per_second) for one in found]
+    rate = sum(rates) / len(rates)
+    memory = max(one.peak_memory_bytes for one in found)
+    told = [f"{rate / 1e9:,.3g} GFLOP/s", f"at most {memory / 1e9:.2f} GB"]
+    if peak_tflops is not None:
+        told.insert(1, f"MFU {rate / (peak_tflops * 1e12):.1%} of {peak_tflops:g} TFLOP/s")
+    skipped = sum(one.skipped_updates for one in found)
+    scaled = sum(one.heads_scaled for one in found)
+    told += [f"{skipped} updates skipped"] if skipped else []
+    told += [f"QK-Clip scaled {scaled} heads"] if scaled else []
+    return ", ".join(told)
 
 
 def _print_drawn(runs: Sequence[RunLine]) -> None:

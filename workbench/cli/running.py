@@ -93,11 +93,12 @@ def run(number: Number, exploratory: Exploratory = False) -> None:
     from workbench.lab import Lab
 
     with live_progress() as progress, _continuable():
-        report = Lab.open().run(number, exploratory=exploratory, progress=progress)
+        lab = Lab.open()
+        report = lab.run(number, exploratory=exploratory, progress=progress)
     for sentence in report.recovered:
         say(sentence)
     _say_deviations(report.deviations)
-    print_runs(report)
+    print_runs(report, lab.settings.peak_tflops)
     print_looks(report.looks)
     if not exploratory:
         say(f"Next: workbench verdict {number}")

@@ -10,6 +10,7 @@ from workbench.experiments.attempts import Attempt, histories
 from workbench.experiments.plan import ExperimentPlan
 from workbench.proxies.drawn import domain_use
 from workbench.registry.entries import (
+    Computed,
     CurvePoint,
     EvaluationPoint,
     Incident,
@@ -33,6 +34,8 @@ class Ending:
     planned_steps: int
     drawn: Accounting | None = None
     """What the run drew from each domain, when it ended by itself."""
+    computed: Computed | None = None
+    """What its training took, when it ended by itself."""
     served: ServedOverlap | None = None
     """How much of the evaluation sets stands in what the run was served, when it completed."""
 
@@ -90,6 +93,7 @@ def record_end(
         evaluations=[EvaluationPoint(step=s, values=values) for s, values in trace.evaluations],
         drawn=domain_use(ending.drawn) if ending.drawn else {},
         served=ending.served,
+        computed=ending.computed,
         reason=ending.reason,
     )
     refs = (*plan.refs, attempt.start_entry.leaf)

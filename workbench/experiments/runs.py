@@ -10,6 +10,7 @@ from workbench.data.corpus import Corpus
 from workbench.errors import IntegrityError, NotFoundError, RunFailedError, WorkbenchError
 from workbench.experiments.attempts import Attempt, RunHistory, histories, run_name
 from workbench.experiments.budget import require_budget
+from workbench.experiments.computed import computed
 from workbench.experiments.deviations import (
     Watch,
     config_deviations,
@@ -38,6 +39,7 @@ from workbench.sentinel.trend import OwnTrend
 from workbench.training.attempts import ResumePoint, resume_point
 from workbench.training.blinding import HELD_BACK, VALIDATION_TAG, BlindRecorder
 from workbench.training.config import RunConfig
+from workbench.training.kernels import kernels_of
 from workbench.training.recorder import Recorder
 from workbench.training.results import DivergenceRule, RunResult
 from workbench.training.tracking import STATUS_OF_OUTCOME, Tracker
@@ -152,7 +154,7 @@ class Runner:
             parent_checkpoint=point.parent_checkpoint,
             config_sha256=sha256,
             code=self.watch.code,
-            host=dict(self.watch.host),
+            host={**self.watch.host, "kernels": str(kernels_of(config))},
             mlflow_run=mlflow_run,
         )
         last = history.last
@@ -245,6 +247,7 @@ class Runner:
             planned_steps=config.steps,
             drawn=result.mixture,
             served=served,
+            computed=computed(result),
         )
         record_end(self.ledger, self.plan, attempt, folder, ending)
         status: Literal["FINISHED", "FAILED"] = "FINISHED" if outcome == "completed" else "FAILED"
@@ -330,4 +333,5 @@ class Runner:
             value=evaluations[-1].values.get(metric) if evaluations and shown else None,
             device_seconds=sum(end.device_seconds for end in ends),
             drawn=last.drawn if last else {},
+            computed=last.computed if last else None,
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from workbench.registry.entries import DomainUse
+from workbench.registry.entries import Computed, DomainUse
 from workbench.registry.log import Entry
 
 
@@ -44,6 +44,8 @@ class RunLine:
     device_seconds: float
     drawn: Mapping[str, DomainUse]
     """What it drew by domain; empty unless it ended by itself."""
+    computed: Computed | None = None
+    """What the training of its last attempt took; None unless that ended by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,8 @@ a resumed run equal to an uninterrupted one to the last bit on the CPU.
 
 import contextlib
 import logging
+import resource
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -121,8 +123,17 @@ def fit(
             mixture=loader.accounting(),
             flops_per_token=training_flops_per_token(config.model, config.batch.seq_len),
             updates=module.update_report(),
+            peak_memory_bytes=_peak_memory_bytes(accelerator),
             warnings=tuple(complaints),
         )
+
+
+def _peak_memory_bytes(accelerator: str) -> int:
+    if accelerator == "auto" and torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    # Linux counts in KiB, macOS in bytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _begin(folder: Path) -> ResumePoint:

@@ -17,6 +17,9 @@ class Kernels:
     reason: str
     """Why not; empty where they are taken."""
 
+    def __str__(self) -> str:
+        return "compiled" if self.compiled else f"portable ({self.reason})"
+
 
 def kernels_of(config: RunConfig) -> Kernels:
     """Return the kernels of a run; the first call on a machine compiles them, in seconds."""

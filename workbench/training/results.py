@@ -70,6 +70,8 @@ class RunResult:
     flops_per_token: int = 0
     """Training FLOPs of a token by the conventions of `workbench.planner.counts`: what the active
     parameters need, forward and backward. Recomputation, padding and the optimizer do not count."""
+    peak_memory_bytes: int = 0
+    """Of the device; on a CPU the most that the process ever held."""
     warnings: tuple[str, ...] = ()
     """What went wrong beside the training, for example a tracking store that was away."""
 

@@ -13,7 +13,7 @@ from workbench.sentinel.detector import Detector, Finding
 from workbench.sentinel.telemetry import TelemetryRow
 from workbench.training.attempts import Curve
 from workbench.training.checkpoints import VerifiedCheckpointIO, checkpoint_path, retain
-from workbench.training.evaluate import evaluate
+from workbench.training.inference_gap import validation_values
 from workbench.training.interruption import StopRequest
 from workbench.training.module import PretrainModule, StepMeasures
 from workbench.training.phases import is_new_level
@@ -143,7 +143,7 @@ class Supervisor(Callback):
         return bool(self.reason)
 
     def _evaluate(self, step: int) -> None:
-        values = evaluate(self._module.model, self._windows)
+        values = validation_values(self._module.model, self._windows)
         self.evaluations.append((step, values))
         self._module.extra_state["evaluation"] = {"step": step, "values": values}
         for recorder in self._recorders:

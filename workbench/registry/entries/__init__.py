@@ -70,6 +70,7 @@ from workbench.registry.entries.record import (
     TrialState,
 )
 from workbench.registry.entries.runs import (
+    Computed,
     CurvePoint,
     DomainUse,
     EvaluationPoint,
@@ -107,6 +108,7 @@ __all__ = [
     "Cell",
     "ClaimResult",
     "CodeState",
+    "Computed",
     "ContaminationAccount",
     "CurvePoint",
     "DataAccount",

@@ -70,6 +70,22 @@ class ServedOverlap(Record):
     """``validation``, ``test`` and the named ones."""
 
 
+class Computed(Record):
+    """What an attempt's training took and did, besides its outcomes."""
+
+    flops_per_token: int
+    """Forward and backward through the active parameters and the attention
+    (`workbench.planner.counts`); recomputation, padding and the optimizer do not count."""
+    flops_per_second: Number
+    """Of a device, over the whole attempt: evaluation and saving are timed too."""
+    peak_memory_bytes: int
+    """Of the device; on a CPU the most that the process ever held."""
+    skipped_updates: int = 0
+    """Of the run so far: left out because the gradient norm was not finite."""
+    heads_scaled: int = 0
+    """How many times QK-Clip scaled a head in this attempt."""
+
+
 class RunEnded(Body):
     """One process life of a full-scale run ended, or was found dead."""
 
@@ -93,6 +109,8 @@ class RunEnded(Body):
     """By domain, over all attempts that survive; empty unless the run completed."""
     served: ServedOverlap | None = None
     """Of all text that the run drew; none unless it completed, and in older entries."""
+    computed: Computed | None = None
+    """None where the attempt did not end by itself, and in older entries."""
     reason: str = ""
 
 
