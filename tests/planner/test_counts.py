@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.moe.attention_config import AttentionConfig
-from workbench.moe.config import ModelConfig
+from workbench.moe.config import ModelConfig, RoutingConfig
 from workbench.moe.model import MoEDecoder
 from workbench.planner.counts import (
     active_parameters,
@@ -19,6 +19,8 @@ from workbench.planner.counts import (
 )
 
 GROUPED = AttentionConfig()
+TOKEN_CHOICE = RoutingConfig()
+EXPERT_CHOICE = RoutingConfig(kind="expert_choice", causal_leak="accepted", capacity_factor=1.5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,7 @@ class Shape:
     attention: AttentionConfig = GROUPED
     num_experts: int = 6
     top_k: int = 2
+    routing: RoutingConfig = TOKEN_CHOICE
     d_expert: int = 20
     num_shared_experts: int = 1
     max_seq_len: int = 16
@@ -59,6 +62,7 @@ SHAPES = [
     Shape(tie_embeddings=False, qk_norm=False, num_shared_experts=0),
     Shape(num_kv_heads=4, top_k=6, num_shared_experts=3),
     Shape(num_experts=1, top_k=1, num_layers=1),
+    Shape(routing=EXPERT_CHOICE),
     Shape(attention=LATENT, num_kv_heads=4, qk_norm=False),
     Shape(attention=LATENT.model_copy(update={"q_lora_rank": 0}), num_kv_heads=4, qk_norm=False),
 ]
@@ -100,6 +104,16 @@ def test_training_flops_matrix_products_equal_those_that_run(shape):
     attention = sequences * shape.num_layers * 3 * 2 * widths * pairs
     counted = counter.get_total_flops() + attention
     assert training_flops_per_token(shape, seq_len) * sequences * seq_len == counted
+
+
+@pytest.mark.parametrize(("factor", "of_dropless"), [(0.5, 0.5), (1.0, 1.0), (4.0, 1.0)])
+def test_capacity_takes_what_finds_no_place_and_adds_nothing(factor, of_dropless):
+    shape = Shape(num_shared_experts=0, routing=RoutingConfig(capacity_factor=factor))
+    without = replace(shape, num_experts=0, top_k=0, routing=TOKEN_CHOICE)
+    routers = 6 * shape.num_layers * shape.d_model * shape.num_experts
+    base = training_flops_per_token(without, 16) + routers
+    dropless = training_flops_per_token(replace(shape, routing=TOKEN_CHOICE), 16) - base
+    assert training_flops_per_token(shape, 16) - base == of_dropless * dropless
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ Conventions. One multiply-add is two FLOPs; a backward pass costs twice a forwar
 training token costs three forward passes; only matrix products count (no norms, softmax, rotary
 embedding, activations, embedding look-up, optimizer). The head counts whether tied or not.
 Attention counts the causal half: a position sees (seq_len + 1)/2 positions on average. Nothing is
-recomputed.
+recomputed. A capacity below the even share counts the choices that have a place at most; one above
+it, and the empty places that it leaves, change nothing. Under expert choice a token is taken by
+``capacity_factor`` · k experts on average.
 """
 
 # ruff: noqa: D102 -- the shape's names are documented in ModelConfig
@@ -29,6 +31,15 @@ class AttentionShape(Protocol):
     def v_head_dim(self) -> int: ...
 
 
+class RoutingShape(Protocol):
+    """`workbench.moe.config.RoutingConfig`."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def capacity_factor(self) -> float | None: ...
+
+
 class DecoderShape(Protocol):
     """The sizes that counts depend on; `workbench.moe.config.ModelConfig` has them."""
 
@@ -48,6 +59,8 @@ class DecoderShape(Protocol):
     def num_experts(self) -> int: ...
     @property
     def top_k(self) -> int: ...
+    @property
+    def routing(self) -> RoutingShape: ...
     @property
     def d_expert(self) -> int: ...
     @property
@@ -78,11 +91,11 @@ def training_flops_per_token(shape: DecoderShape, seq_len: int) -> int:
     6 × (attention, router and used experts of every layer + head) + 3·L·H·(c + v)·(seq_len + 1) for
     the products with keys and values, c and v wide for each of H heads.
     """
-    used = (shape.top_k + shape.num_shared_experts) * _expert(shape)
+    used = (_experts_a_token(shape) + shape.num_shared_experts) * _expert(shape)
     layer = _attention(shape) + _router(shape) + used
     # Scores and mixing: (c + v) × 2 FLOPs × (seq_len + 1)/2 positions, three times, each head.
     positions = 3 * sum(_head_widths(shape)) * shape.num_heads * (seq_len + 1)
-    return shape.num_layers * (6 * layer + positions) + 6 * _embedding(shape)
+    return round(shape.num_layers * (6 * layer + positions) + 6 * _embedding(shape))
 
 
 def kv_cache_bytes_per_token(shape: DecoderShape, bytes_per_value: int = 2) -> int:
@@ -95,6 +108,15 @@ def kv_cache_bytes_per_token(shape: DecoderShape, bytes_per_value: int = 2) -> i
         width = latent.kv_lora_rank + latent.qk_rope_head_dim
         return shape.num_layers * width * bytes_per_value
     return 2 * shape.num_layers * shape.num_kv_heads * _head_dim(shape) * bytes_per_value
+
+
+def _experts_a_token(shape: DecoderShape) -> float:
+    """Return how many routed experts a token has in training, on average or at most."""
+    factor = shape.routing.capacity_factor
+    if factor is None:
+        return shape.top_k
+    most = 1.0 if shape.routing.kind != "expert_choice" else shape.num_experts / shape.top_k
+    return shape.top_k * min(factor, most)
 
 
 def _head_dim(shape: DecoderShape) -> int:
