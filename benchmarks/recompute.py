@@ -21,6 +21,8 @@ from torch.profiler import ProfilerActivity, profile
 from workbench.moe.config import ModelConfig, RecomputePolicy
 from workbench.moe.loss import summed_nats
 from workbench.moe.model import MoEDecoder, initialise
+from workbench.moe.native.build import NotBuilt
+from workbench.moe.native.library import opened
 
 TOKENS = 4096
 SIZES = {
@@ -28,6 +30,8 @@ SIZES = {
     "M": {"d_model": 256, "num_layers": 6, "d_expert": 512, "vocab_size": 4096},
 }
 SMOKE = {"d_model": 32, "num_layers": 2, "d_expert": 32, "vocab_size": 300}
+COMPILED = not isinstance(opened(), NotBuilt)
+"""Whether this machine has the kernels that a run would take."""
 MOST_TIME: Mapping[str, float] = {
     "full": 1.4,
     "qkv": 1.2,
@@ -54,13 +58,15 @@ def decoder(size: Mapping[str, int], seq_len: int) -> MoEDecoder:
     )
     model = MoEDecoder(config)
     initialise(model, torch.Generator().manual_seed(1))
+    model.set_compiled(COMPILED)
     return model.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def train_pass(model: MoEDecoder, tokens: torch.Tensor) -> None:
     with torch.autocast(tokens.device.type, dtype=torch.bfloat16):
         hidden = model.hidden(tokens[:, :-1]).hidden_BTD.flatten(0, 1)
-        loss = summed_nats(hidden, model.output_embedding, tokens[:, 1:].flatten())
+        targets = tokens[:, 1:].flatten()
+        loss = summed_nats(hidden, model.output_embedding, targets, compiled=COMPILED)
     loss.backward()
     if tokens.is_cuda:
         torch.cuda.synchronize()
