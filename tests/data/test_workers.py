@@ -112,12 +112,14 @@ def test_workers_fewer_than_one_are_refused() -> None:
 
 
 ENDLESS = """
-import sys, time
+import signal, sys, time
 from workbench.data.workers import Workers
 def forever(number):
     print("working", flush=True)
     time.sleep(600)
 if __name__ == "__main__":
+    # A test run in the background inherits that Ctrl-C is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with Workers(2) as workers:
         list(workers.map(forever, range(4)))
 """

@@ -20,6 +20,7 @@ from workbench.training.attempts import attempt_trace, resume_point
 from workbench.training.checkpoints import checkpoint_path, read_checkpoint
 from workbench.training.evaluate import evaluate, load_weights, validation_windows
 from workbench.training.fit import fit
+from workbench.training.inference_gap import validation_values
 from workbench.training.interruption import Interrupted
 from workbench.training.module import RunIdentity
 from workbench.training.recorder import StopRun
@@ -234,7 +235,7 @@ def test_killed_run_with_the_router_s_options_resumes_equal_to_the_last_bit(
     assert resumed.final == whole.final
     checkpoint = resumed.checkpoint
     model = load_weights(config, checkpoint.path, checkpoint.sha256)
-    assert evaluate(model, validation_windows(corpus, config)) == resumed.final
+    assert validation_values(model, validation_windows(corpus, config)) == resumed.final
 
 
 def test_killed_run_with_all_the_data_side_s_options_serves_each_sample_once(

@@ -81,9 +81,7 @@ def fit(
     refuse_unavailable(config, corpus)
     with exclusive(folder), stop_requests() as stop:
         start = _begin(folder)
-        files = FileRecorder(
-            telemetry_path(folder, start.attempt), evaluations_path(folder, start.attempt)
-        )
+        files = _files(folder, start.attempt)
         with _closing((files, *recorders)) as complaints:
             module = initial_module(config, corpus, seed)
             loader = StepLoader(run_stream(config, corpus, seed), config.steps)
@@ -126,6 +124,10 @@ def fit(
             peak_memory_bytes=_peak_memory_bytes(accelerator),
             warnings=tuple(complaints),
         )
+
+
+def _files(folder: Path, attempt: int) -> FileRecorder:
+    return FileRecorder(telemetry_path(folder, attempt), evaluations_path(folder, attempt))
 
 
 def _peak_memory_bytes(accelerator: str) -> int:
