@@ -96,8 +96,6 @@ inline float largest_of(Floats x) {
   return most;
 }
 
-inline bf16 to_bf16(float x) { return narrowed(all(x))[0]; }
-
 inline void narrow(const float* from, bf16* to, int64_t n) {
   over_lanes(n, [&](int64_t i, int64_t count) {
     store(narrowed(floats(from + i, count)), to + i, count);
