@@ -7,7 +7,7 @@ import torch
 from pydantic import ValidationError
 
 from tests.moe.reference import rms_norm, rotate
-from tests.training.test_fit import train
+from tests.training.test_fit import assert_equal, train
 from tests.training.test_module import module_of, random_batch, run, weights
 from workbench.training.qk_clip import factors_of
 
@@ -229,3 +229,17 @@ def test_latent_attention_is_watched_and_only_the_guilty_head_is_scaled(make_con
         (up, slice(6, 12), math.sqrt(gamma)),
     ):
         assert torch.allclose(after[name][part], before[name][part] * factor, rtol=1e-3), name
+
+
+@pytest.mark.parametrize("policy", ["full", "qkv", "qkv_softmax", "selective"])
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_recomputation_trains_watched_heads_to_the_bit(make_config, policy, micro_batches):
+    """E11: the logits of the first pass are watched by the same operators as when it is redone."""
+    both = [
+        config_of(make_config, 2, recompute=each, batch__micro_batches=micro_batches)
+        for each in ("none", policy)
+    ]
+    plain, recomputed = (run(large_heads(module_of(config), [1]), random_batch()) for config in both)
+    assert plain.qk_clip.num_scaled > 0
+    assert recomputed.qk_clip.largest == plain.qk_clip.largest
+    assert_equal(weights(recomputed), weights(plain))

@@ -51,9 +51,11 @@ class LogitWatch:
         """
         visible_B1TT = None if documents is None else documents.visible_B1TT
         largest_H = largest_logits(q_BTHC, k_BTGC, visible_B1TT)
+        # The first pass compares too: recomputation refuses an operator that it did not see then.
+        before_H = torch.full_like(largest_H, -torch.inf)
         if self.largest_H is not None:
-            largest_H = torch.maximum(largest_H, self.largest_H)
-        self.largest_H = largest_H
+            before_H = self.largest_H
+        self.largest_H = torch.maximum(largest_H, before_H)
 
 
 def largest_logits(q_BTHC: Tensor, k_BTGC: Tensor, visible_B1TT: Tensor | None) -> Tensor:
