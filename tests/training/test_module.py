@@ -10,6 +10,7 @@ from torch import nn
 
 from workbench.moe.model import HiddenOutput, MoEDecoder, initialise
 from workbench.moe.router import route
+from workbench.training.clipping import Clipper
 from workbench.training.fit import quiet_lightning
 from workbench.training.module import PretrainModule, RunIdentity
 
@@ -36,11 +37,12 @@ class Batches:
         return iter(self._batches)
 
 
-def run(module, *batches):
+def run(module, *batches, precision="32-true"):
     """Train on the batches as Lightning does."""
     with quiet_lightning():
         Trainer(
             accelerator="cpu",
+            precision=precision,
             max_epochs=1,
             logger=False,
             enable_checkpointing=False,
@@ -329,3 +331,24 @@ def test_expert_precision_rounds_the_experts_products_of_training(make_config):
     assert torch.equal(wide[1], rounded[1])
     assert wide[0].grad_norm != rounded[0].grad_norm
     assert wide[0].grad_norm == pytest.approx(rounded[0].grad_norm, rel=0.05)
+
+
+def test_routers_gradient_in_bf16_is_a_product_in_fp32(make_config):
+    """Routing is fp32, backward too: the sum over tokens is not rounded to eight bits."""
+    module = module_of(make_config(precision="bf16", batch__micro_batches=1))
+    kept = {}
+
+    def keep(router, given, routing):
+        kept["x"] = given[0].detach().float()
+        routing.logits_NE.register_hook(lambda grad: kept.update(grad=grad))
+
+    def compared(model):
+        wanted = kept["grad"].double().T @ kept["x"].double()
+        kept["off"] = float((router.weight.grad - wanted).norm() / wanted.norm())
+        return Clipper.clip(module.clipper, model)
+
+    router = module.model.layers[0].router
+    router.register_forward_hook(keep)
+    module.clipper.clip = compared
+    run(module, random_batch(), precision="bf16-mixed")
+    assert kept["off"] < 1e-6

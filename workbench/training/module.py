@@ -194,9 +194,15 @@ class PretrainModule(LightningModule):
         for one in parts:
             objective, means = self._objective(one, float(num_targets), balance_weight)
             if backward:
-                self.manual_backward(objective)
+                self._backward(objective)
             sums += means
         return dict(zip(_MEANS, self._over_ranks(sums).tolist(), strict=True))
+
+    def _backward(self, objective: Tensor) -> None:
+        # The trainer's autocast is on in a step and would round the products of what ran without
+        # it, the router. What ran in bf16 has its gradient in bf16 all the same.
+        with torch.autocast(self.device.type, enabled=False):
+            self.manual_backward(objective)
 
     def _micro_batches(self, batch: Mapping[str, Tensor]) -> list[MicroBatch]:
         tokens_BT, mask_BT, segments_BT = batch["tokens"], batch.get("mask"), batch.get("segments")
