@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -89,6 +89,8 @@ def seconds_a_row(rows: int) -> tuple[float, float]:
 
 def _floats(each: TelemetryRow) -> dict[str, float]:
     names = (
+        "time",
+        "clip_threshold",
         "loss",
         "lr",
         "grad_norm",
@@ -150,27 +152,33 @@ def under_lightning(config: RunConfig, batches: Batches) -> float:
 
 
 def bare(config: RunConfig, batches: Batches) -> float:
-    """Return the seconds of a step of the same work in a plain loop."""
+    """Return the seconds of a step of the same module and loader in a plain loop."""
     module = module_of(config)
     module.manual_backward = lambda loss: loss.backward()  # type: ignore[method-assign]
     optimizer = module.configure_optimizers()
     marks = []
-    for number in range(len(batches)):
+    module._optimizer = lambda **_: optimizer  # type: ignore[method-assign]
+    loader = torch.utils.data.DataLoader(batches, batch_size=None)
+    for number, batch in enumerate(loader):
         marks.append(time.perf_counter())
-        optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            module._accumulate(batches[number], config.balance.weight, backward=True)
-        module.clipper.clip(module.model)
-        optimizer.step()
+            module.training_step(batch, number)
     return (marks[-1] - marks[2]) / (len(marks) - 3)
 
 
 def loops(runs: int, *, small: bool) -> tuple[float, float]:
+    """Return the seconds of a step of both loops, each first in every other pair."""
     steps = 6 if small else 14
     config = config_of(steps, small=small)
     batches = Batches(config, steps)
-    pairs = [(under_lightning(config, batches), bare(config, batches)) for _ in range(runs)]
-    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+    seconds: dict[Callable[[RunConfig, Batches], float], list[float]] = {
+        under_lightning: [],
+        bare: [],
+    }
+    for number in range(runs):
+        for loop in (under_lightning, bare) if number % 2 else (bare, under_lightning):
+            seconds[loop].append(loop(config, batches))
+    return statistics.median(seconds[under_lightning]), statistics.median(seconds[bare])
 
 
 def goals(*, small: bool) -> Sequence[Goal]:

@@ -239,7 +239,9 @@ def test_recomputation_trains_watched_heads_to_the_bit(make_config, policy, micr
         config_of(make_config, 2, recompute=each, batch__micro_batches=micro_batches)
         for each in ("none", policy)
     ]
-    plain, recomputed = (run(large_heads(module_of(config), [1]), random_batch()) for config in both)
+    plain, recomputed = (
+        run(large_heads(module_of(config), [1]), random_batch()) for config in both
+    )
     assert plain.qk_clip.num_scaled > 0
     assert recomputed.qk_clip.largest == plain.qk_clip.largest
     assert_equal(weights(recomputed), weights(plain))
