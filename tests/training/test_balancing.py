@@ -307,6 +307,27 @@ def test_rule_that_chooses_is_refreshed_every_so_many_steps(make_config):
     assert not torch.equal(live[1], live[0])
 
 
+@pytest.mark.parametrize("frozen", ["router", "all"])
+def test_rule_that_chooses_stays_while_its_router_is_frozen(make_config, frozen):
+    """A frozen part changes nothing, also not by catching up with the steps before."""
+    phases = [
+        {"name": "moving", "lr": "constant"},
+        {"name": "still", "lr": "constant", "frozen": [frozen]},
+    ]
+    config = make_config(
+        model__routing={"refresh_every": 2},
+        steps=4,
+        phases=phases,
+        phase_fractions={"moving": 0.25, "still": 0.75},
+    )
+    module = module_of(config)
+    router = module.model.routers()[0]
+    before = router.choosing_ED.clone()
+    run(module, *(random_batch(i) for i in range(4)))
+    assert not torch.equal(router.weight, before)
+    assert torch.equal(router.choosing_ED, before)
+
+
 @pytest.mark.parametrize("factor", [0.5, 4.0])
 def test_drops_and_filled_places_are_measured(make_config, factor):
     """E8 E12: four times the even share would be two places for each token: one is enough."""

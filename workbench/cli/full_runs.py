@@ -56,8 +56,9 @@ def computed_in_words(found: Sequence[Computed], peak_tflops: float | None) -> s
     FLOPs are of the active parameters and the attention, forward and backward; time is the whole
     attempt's, with evaluation and saving.
     """
-    rates = [float(one.flops_per_second) for one in found]
-    rate = sum(rates) / len(rates)
+    # An attempt that had nothing left to train has no speed.
+    rates = [float(one.flops_per_second) for one in found if float(one.flops_per_second)]
+    rate = sum(rates) / max(1, len(rates))
     memory = max(one.peak_memory_bytes for one in found)
     told = [f"{rate / 1e9:,.3g} GFLOP/s", f"at most {memory / 1e9:.2f} GB"]
     if peak_tflops is not None:

@@ -82,7 +82,7 @@ class RoutingConfig(BaseModel):
     """Of the softmax that the straight-through gradient goes through."""
     refresh_every: int = Field(default=1, ge=1)
     """Steps between two refreshes of the rule that chooses: a copy of the router's matrix. Weights
-    always come from the matrix itself."""
+    always come from the matrix itself. While the router is frozen nothing is refreshed."""
 
     @model_serializer(mode="wrap")
     def _what_differs(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

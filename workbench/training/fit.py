@@ -139,6 +139,8 @@ def _peak_memory_bytes(accelerator: str) -> int:
 
 
 def _begin(folder: Path) -> ResumePoint:
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
     remove_leftovers(checkpoint_folder(folder))
     start = resume_point(folder)
     for rejected in start.rejected:

@@ -154,7 +154,8 @@ class PretrainModule(LightningModule):
         lr = learning_rate(config, step)
         set_learning_rate(optimizer, lr)
         optimizer.zero_grad(set_to_none=True)
-        if (step - 1) % config.model.routing.refresh_every == 0:
+        held = {"router", "all"}.intersection(self._frozen)
+        if (step - 1) % config.model.routing.refresh_every == 0 and not held:
             self.model.refresh_routing()
         updates = "all" not in self._frozen
         if self.qk_clip is not None:
